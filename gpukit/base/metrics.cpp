@@ -1,0 +1,37 @@
+#include "gpukit/base/metrics.h"
+
+#include <map>
+#include <mutex>
+
+namespace gpukit {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, Counter, std::less<>> counters;  // nodes never move
+};
+
+Registry& registry() {
+  static Registry* const leaked = new Registry;
+  return *leaked;
+}
+
+}  // namespace
+
+Counter& counter(std::string_view name) {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  const auto found = all.counters.find(name);
+  if (found != all.counters.end()) return found->second;
+  return all.counters.try_emplace(std::string(name)).first->second;
+}
+
+std::vector<std::pair<std::string, int64_t>> metrics() {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  std::vector<std::pair<std::string, int64_t>> values;
+  for (const auto& [name, one] : all.counters) values.emplace_back(name, one.value());
+  return values;
+}
+
+}  // namespace gpukit

@@ -1,0 +1,178 @@
+#include "gpukit/base/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "gpukit/base/env.h"
+#include "gpukit/base/files.h"
+#ifndef _WIN32
+#include <pthread.h>
+#include <signal.h>
+#endif
+
+namespace gpukit {
+namespace {
+
+constexpr int kMaxThreads = 256;
+/// Enough pieces to even out the load on any sensible number of threads.
+constexpr int64_t kMaxPieces = 256;
+
+std::atomic<int> g_chosen{0};
+thread_local bool t_inside = false;
+
+struct Job {
+  detail::RangeFunction function;
+  void* context;
+  int64_t size, step;
+  std::atomic<int64_t> next{0};
+
+  void work() {
+    for (;;) {
+      const int64_t begin = next.fetch_add(step, std::memory_order_relaxed);
+      if (begin >= size) return;
+      function(context, begin, std::min(begin + step, size));
+    }
+  }
+};
+
+/// Signals are the host program's business: workers take none.
+class SignalsBlocked {
+ public:
+#ifdef _WIN32
+  SignalsBlocked() = default;
+#else
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &previous_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+
+ private:
+  sigset_t previous_;
+#endif
+};
+
+class Pool {
+ public:
+  explicit Pool(uint64_t generation) : generation(generation) {}
+
+  /// False when another thread uses the workers: the caller then runs alone.
+  bool run(Job& job, int helpers) {
+    std::unique_lock use(in_use_, std::try_to_lock);
+    if (!use.owns_lock()) return false;
+    start_workers(helpers);
+    helpers = std::min(helpers, num_workers_);
+    {
+      std::lock_guard lock(mutex_);
+      job_ = &job;
+      open_places_ = helpers;
+    }
+    if (helpers == 1)
+      wake_.notify_one();
+    else
+      wake_.notify_all();
+    t_inside = true;
+    job.work();
+    t_inside = false;
+    std::unique_lock lock(mutex_);
+    open_places_ = 0;  // who has not come by now is not needed
+    done_.wait(lock, [&] { return running_ == 0; });
+    job_ = nullptr;
+    return true;
+  }
+
+  const uint64_t generation;
+
+ private:
+  void start_workers(int count) {
+    if (num_workers_ >= count) return;
+    [[maybe_unused]] const SignalsBlocked blocked;
+    while (num_workers_ < count) {
+      try {
+        std::thread([this] { serve(); }).detach();
+      } catch (const std::system_error&) {
+        return;  // fewer workers, same result
+      }
+      ++num_workers_;
+    }
+  }
+
+  void serve() {
+    t_inside = true;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [&] { return open_places_ > 0; });
+      --open_places_;
+      ++running_;
+      Job* job = job_;
+      lock.unlock();
+      job->work();
+      lock.lock();
+      if (--running_ == 0) done_.notify_one();
+    }
+  }
+
+  std::mutex in_use_;
+  int num_workers_ = 0;  // under in_use_
+  std::mutex mutex_;
+  std::condition_variable wake_, done_;
+  Job* job_ = nullptr;
+  int open_places_ = 0, running_ = 0;
+};
+
+/// Leaked, and left behind in a forked child: its workers do not exist there and its locks may be taken.
+Pool& pool() {
+  static std::atomic<Pool*> current{nullptr};
+  Pool* seen = current.load(std::memory_order_acquire);
+  const uint64_t generation = files::fork_generation();
+  while (seen == nullptr || seen->generation != generation) {
+    Pool* fresh = new Pool(generation);
+    if (current.compare_exchange_strong(seen, fresh, std::memory_order_acq_rel)) return *fresh;
+    delete fresh;
+  }
+  return *seen;
+}
+
+int default_threads() {
+  const int asked = env::num_threads();
+  return std::clamp(asked > 0 ? asked : files::available_cpus(), 1, kMaxThreads);
+}
+
+/// Work in flight must not fail for a bad variable: whoever asks num_threads() first, the device's opening, raises it.
+int threads_in_use() noexcept {
+  try {
+    return num_threads();
+  } catch (...) {
+    return 1;
+  }
+}
+
+}  // namespace
+
+int num_threads() {
+  const int chosen = g_chosen.load(std::memory_order_relaxed);
+  if (chosen > 0) return chosen;
+  static const int standard = default_threads();
+  return standard;
+}
+
+void set_num_threads(int count) { g_chosen.store(std::clamp(count, 0, kMaxThreads), std::memory_order_relaxed); }
+
+void detail::parallel_for(int64_t size, int64_t grain, RangeFunction function, void* context) {
+  if (size <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
+  const int64_t grains = (size - 1) / grain + 1;
+  const int64_t pieces = std::min(grains, kMaxPieces);
+  const int64_t step = ((grains - 1) / pieces + 1) * grain;
+  Job job{function, context, size, step};
+  const int helpers = static_cast<int>(std::min<int64_t>(threads_in_use(), (size - 1) / step + 1)) - 1;
+  if (helpers > 0 && !t_inside && pool().run(job, helpers)) return;
+  job.work();
+}
+
+}  // namespace gpukit

@@ -1,0 +1,124 @@
+#include "gpukit/base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+#ifndef _WIN32
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
+namespace gpukit {
+namespace {
+
+using Cuts = std::set<std::pair<int64_t, int64_t>>;
+
+Cuts cuts(int64_t size, int64_t grain) {
+  Cuts seen;
+  std::mutex mutex;
+  parallel_for(size, grain, [&](int64_t begin, int64_t end) {
+    std::lock_guard lock(mutex);
+    seen.emplace(begin, end);
+  });
+  return seen;
+}
+
+class ThreadPool : public testing::Test {
+ protected:
+  void TearDown() override { set_num_threads(0); }
+};
+
+TEST_F(ThreadPool, CutsDependOnSizeAndGrainAlone) {
+  for (int64_t size : {0, 1, 7, 64, 1000, 100001})
+    for (int64_t grain : {1, 3, 64, 5000}) {
+      set_num_threads(1);
+      const Cuts expected = cuts(size, grain);
+      int64_t at = 0;
+      for (const auto& [begin, end] : expected) {
+        EXPECT_EQ(begin, at);
+        EXPECT_EQ(begin % grain, 0);
+        EXPECT_GT(end, begin);
+        at = end;
+      }
+      EXPECT_EQ(at, size);
+      for (int threads = 2; threads <= 8; ++threads) {
+        set_num_threads(threads);
+        EXPECT_EQ(cuts(size, grain), expected) << size << " " << grain << " " << threads;
+      }
+    }
+}
+
+TEST_F(ThreadPool, NestedRunsInline) {
+  set_num_threads(4);
+  std::atomic<int64_t> total{0};
+  parallel_for(64, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const std::thread::id outer = std::this_thread::get_id();
+      parallel_for(100, 1, [&](int64_t b, int64_t e) {
+        EXPECT_EQ(std::this_thread::get_id(), outer);
+        total += e - b;
+      });
+    }
+  });
+  EXPECT_EQ(total.load(), 6400);
+}
+
+TEST_F(ThreadPool, ManyCallersAtOnce) {
+  set_num_threads(3);
+  std::vector<std::thread> callers;
+  std::atomic<int64_t> total{0};
+  for (int c = 0; c < 4; ++c)
+    callers.emplace_back([&] {
+      for (int round = 0; round < 300; ++round) parallel_for(32, 1, [&](int64_t b, int64_t e) { total += e - b; });
+    });
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(total.load(), 4 * 300 * 32);
+}
+
+TEST_F(ThreadPool, ResultIsVisibleToTheCaller) {
+  set_num_threads(4);
+  std::vector<int64_t> values(10000);
+  for (int round = 1; round < 50; ++round) {
+    parallel_for(10000, 16, [&](int64_t b, int64_t e) {
+      for (int64_t i = b; i < e; ++i) values[i] = i * round;
+    });
+    for (int64_t i = 0; i < 10000; ++i) ASSERT_EQ(values[i], i * round);
+  }
+}
+
+#ifndef _WIN32
+TEST_F(ThreadPool, WorksInAForkedChild) {
+  set_num_threads(4);
+  cuts(1000, 1);
+  for (int round = 0; round < 5; ++round) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(20);
+      std::mutex mutex;
+      std::set<std::thread::id> threads;
+      std::atomic<int64_t> total{0};
+      int64_t rounds = 0;
+      // A busy machine may wake the workers late: try until one was seen.
+      for (; rounds < 50 || (threads.size() < 2 && rounds < 1000000); ++rounds)
+        parallel_for(64, 1, [&](int64_t b, int64_t e) {
+          total += e - b;
+          std::this_thread::yield();
+          std::lock_guard lock(mutex);
+          threads.insert(std::this_thread::get_id());
+        });
+      _exit(total == rounds * 64 && threads.size() > 1 ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace gpukit
