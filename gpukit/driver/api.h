@@ -1,0 +1,146 @@
+// Checked calls of one driver: the CUDA driver, or the host table that stands in for it on the CPU.
+// Every method throws CudaError unless it is noexcept. The thread's current context must be set (make_current) first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "gpukit/base/device.h"
+
+namespace gpukit::driver {
+
+struct CudaTable;  // table.h: the C entry points
+
+using Address = uint64_t;  // device memory; on the host table a plain pointer
+using ContextHandle = struct ContextTag*;
+using StreamHandle = struct StreamTag*;
+using EventHandle = struct EventTag*;
+using LibraryHandle = struct LibraryTag*;
+using FunctionHandle = struct FunctionTag*;
+using GraphHandle = struct GraphTag*;
+using GraphExecHandle = struct GraphExecTag*;
+
+enum class CopyKind : uint8_t { host_to_device, device_to_host, device_to_device };
+enum class CaptureStatus : uint8_t { none, active, invalidated };
+
+struct CaptureInfo {
+  CaptureStatus status = CaptureStatus::none;
+  uint64_t id = 0;  // the same for every stream of one capture
+};
+
+struct DeviceProperties {
+  std::string name;
+  std::string uuid;      // "GPU-..." or empty
+  std::string pci_bus;   // "0000:01:00.0" or empty
+  int64_t total_memory = 0;
+  int sm_major = 0, sm_minor = 0;  // 0, 0 on the host table
+  int sm_count = 0;
+  int max_threads_per_block = 1024;
+  int max_threads_per_sm = 0;
+  int warp_size = 32;
+  int shared_per_block = 0, shared_per_block_optin = 0, shared_per_sm = 0;
+  int registers_per_block = 0;
+  int l2_bytes = 0;
+  int clock_khz = 0, memory_clock_khz = 0, memory_bus_bits = 0;
+  int copy_engines = 0;
+  int max_grid[3] = {0, 0, 0};
+  bool vmm = false, cooperative = false;
+};
+
+struct LaunchShape {
+  unsigned grid[3] = {1, 1, 1};
+  unsigned block[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+};
+
+struct FunctionAttributes {
+  int max_threads = 0, registers = 0, shared_bytes = 0, local_bytes = 0, constant_bytes = 0;
+};
+
+class Api {
+ public:
+  Api(const CudaTable& table, DeviceKind kind) : table_(&table), kind_(kind) {}
+  DeviceKind kind() const { return kind_; }
+  const CudaTable& table() const { return *table_; }
+  /// The driver's name for a result code, e.g. CUDA_ERROR_INVALID_VALUE.
+  std::string error_name(int code) const;
+  /// Throws CudaError when `code` is not 0.
+  void check(int code, const char* call) const {
+    if (code != 0) fail(code, call);
+  }
+
+  void init() const;
+  int driver_version() const;  // 12040 for 12.4
+  int device_count() const;
+  DeviceProperties properties(int ordinal) const;
+  ContextHandle retain_primary(int ordinal) const;
+  void release_primary(int ordinal) const noexcept;
+  /// Sets the thread's current context unless it already is.
+  void make_current(ContextHandle context) const;
+  void synchronize_context() const;
+
+  Address allocate(size_t bytes) const;
+  int release(Address address) const noexcept;  // the result code
+  void memory_info(size_t* free_bytes, size_t* total_bytes) const;
+  void* allocate_pinned(size_t bytes) const;
+  void release_pinned(void* memory) const noexcept;
+  /// Host memory the device reads directly, after an asynchronous copy has returned.
+  bool is_page_locked(const void* memory) const noexcept;
+  void copy_async(void* dst_host, Address dst, const void* src_host, Address src, size_t bytes, CopyKind kind,
+                  StreamHandle stream) const;
+  void fill_async(Address dst, int value_bytes, uint32_t value, size_t count, StreamHandle stream) const;
+
+  /// priority: 0 is the default, negative is more urgent; clamped to what the device has.
+  StreamHandle create_stream(int priority) const;
+  void destroy_stream(StreamHandle stream) const noexcept;
+  void synchronize_stream(StreamHandle stream) const;
+  bool query_stream(StreamHandle stream) const;
+  void wait_event(StreamHandle stream, EventHandle event) const;
+  /// Runs `function(argument)` in stream order. It must not call the driver.
+  void launch_host(StreamHandle stream, void (*function)(void*), void* argument) const;
+
+  EventHandle create_event(bool timing, bool blocking) const;
+  void destroy_event(EventHandle event) const noexcept;
+  void record_event(EventHandle event, StreamHandle stream) const;
+  void synchronize_event(EventHandle event) const;
+  bool query_event(EventHandle event) const;
+  float elapsed_ms(EventHandle start, EventHandle stop) const;
+
+  void begin_capture(StreamHandle stream) const;  // thread-local mode
+  GraphHandle end_capture(StreamHandle stream) const;
+  CaptureInfo capture_info(StreamHandle stream) const;
+  /// Lets this thread make calls a capture forbids (loading a kernel). Returns the mode to put back.
+  int relax_capture() const;
+  void restore_capture(int mode) const noexcept;
+  GraphExecHandle instantiate(GraphHandle graph) const;
+  void launch_graph(GraphExecHandle graph, StreamHandle stream) const;
+  size_t graph_nodes(GraphHandle graph) const;
+  void destroy_graph(GraphHandle graph) const noexcept;
+  void destroy_graph_exec(GraphExecHandle graph) const noexcept;
+
+  LibraryHandle load_library(const void* image) const;
+  void unload_library(LibraryHandle library) const noexcept;
+  /// The function for the current context.
+  FunctionHandle get_function(LibraryHandle library, const char* lowered_name) const;
+  FunctionAttributes attributes(FunctionHandle function) const;
+  void set_max_dynamic_shared(FunctionHandle function, int bytes) const;
+  int suggested_block_size(FunctionHandle function, size_t dynamic_shared) const;
+  /// Raw result code: the launch path adds its own context to a failure.
+  int launch(FunctionHandle function, const LaunchShape& shape, StreamHandle stream, void** arguments) const noexcept;
+
+ private:
+  [[noreturn]] void fail(int code, const char* call) const;
+  const CudaTable* table_;
+  DeviceKind kind_;
+};
+
+/// Result codes the layers above decide by.
+inline constexpr int kErrorOutOfMemory = 2;
+inline constexpr int kErrorNoDevice = 100;
+inline constexpr int kErrorNotReady = 600;
+inline constexpr int kErrorCaptureUnjoined = 904;
+/// Codes after which the context cannot be used any more.
+bool is_sticky(int code);
+
+}  // namespace gpukit::driver

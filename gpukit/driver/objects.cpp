@@ -1,0 +1,82 @@
+#include "gpukit/driver/objects.h"
+
+namespace gpukit::driver {
+
+namespace {
+
+std::atomic<uint64_t> next_stream_id{1};
+
+// Destructors go on without a current context: releasing a handle does not depend on it.
+void try_make_current(const Context& context) noexcept {
+  try {
+    context.make_current();
+  } catch (...) {
+  }
+}
+
+}  // namespace
+
+Context::Context(const Api& api, int ordinal)
+    : api_(api), ordinal_(ordinal), handle_(nullptr), properties_(api.properties(ordinal)) {
+  handle_ = api_.retain_primary(ordinal);
+}
+
+Context::~Context() { api_.release_primary(ordinal_); }
+
+Stream::Stream(Context& context, int priority) : context_(context), handle_(nullptr), priority_(priority), id_(0) {
+  context_.make_current();
+  handle_ = api().create_stream(priority);
+  id_ = next_stream_id.fetch_add(1, std::memory_order_relaxed);
+}
+
+Stream::~Stream() {
+  try_make_current(context_);
+  api().destroy_stream(handle_);
+}
+
+void Stream::synchronize() const {
+  context_.make_current();
+  api().synchronize_stream(handle_);
+}
+
+bool Stream::query() const {
+  context_.make_current();
+  return api().query_stream(handle_);
+}
+
+void Stream::wait(const Event& event) const {
+  context_.make_current();
+  api().wait_event(handle_, event.handle());
+}
+
+Event::Event(Context& context, bool timing, bool blocking) : context_(context), handle_(nullptr) {
+  context_.make_current();
+  handle_ = context_.api().create_event(timing, blocking);
+}
+
+Event::~Event() {
+  try_make_current(context_);
+  context_.api().destroy_event(handle_);
+}
+
+void Event::record(const Stream& stream) {
+  context_.make_current();
+  context_.api().record_event(handle_, stream.handle());
+}
+
+void Event::synchronize() const {
+  context_.make_current();
+  context_.api().synchronize_event(handle_);
+}
+
+bool Event::query() const {
+  context_.make_current();
+  return context_.api().query_event(handle_);
+}
+
+float elapsed_ms(const Event& start, const Event& stop) {
+  start.context().make_current();
+  return start.context().api().elapsed_ms(start.handle(), stop.handle());
+}
+
+}  // namespace gpukit::driver
