@@ -1,0 +1,173 @@
+#include "gpukit/array/dlpack.h"
+
+#include <algorithm>
+#include <string>
+
+#include "gpukit/base/error.h"
+#include "gpukit/runtime/device.h"
+#include "gpukit/runtime/launch_gate.h"
+#include "gpukit/runtime/session.h"
+
+namespace gpukit::dlpack {
+
+namespace {
+
+constexpr uint64_t kLegacyStream = 1, kPerThreadStream = 2;
+
+/// What a tensor of ours owns; manager_ctx points here.
+template <typename Managed>
+struct Exported {
+  Managed managed{};
+  Array array;
+  Dims shape, strides;
+  uint64_t consumer = 0;
+};
+
+driver::StreamHandle raw_stream(uint64_t handle) { return reinterpret_cast<driver::StreamHandle>(handle); }
+
+/// The consumer has let go, but its kernels may still read: our streams wait for them before the memory can be reused.
+void follow_consumer(const Array& array, uint64_t consumer) noexcept {
+  if (array.device().kind != DeviceKind::cuda || (consumer != kLegacyStream && consumer != kPerThreadStream)) return;
+  try {
+    driver::Context& context = array.context();
+    context.make_current();
+    driver::Event done(context);
+    context.api().record_event(done.handle(), raw_stream(consumer));
+    for (const auto& stream : array.storage()->streams())
+      if (stream->capture.load(std::memory_order_relaxed) == nullptr) stream->wait(done);
+  } catch (...) {
+    // A driver that is going down has no kernels left to wait for.
+  }
+}
+
+template <typename Managed>
+void delete_exported(Managed* managed) {
+  if (managed == nullptr) return;
+  auto* exported = static_cast<Exported<Managed>*>(managed->manager_ctx);
+  follow_consumer(exported->array, exported->consumer);
+  delete exported;
+}
+
+template <typename Managed>
+std::unique_ptr<Managed, void (*)(Managed*)> export_as(const Array& array, DLPackVersion version, uint64_t consumer) {
+  auto exported = std::make_unique<Exported<Managed>>();
+  exported->array = array;
+  exported->shape = array.shape();
+  exported->strides = array.strides();
+  exported->consumer = consumer;
+  DLTensor& tensor = exported->managed.dl_tensor;
+  // Host memory and device memory alike travel as plain addresses.
+  tensor.data = reinterpret_cast<void*>(array.storage()->address() + static_cast<uint64_t>(array.offset_bytes()));
+  tensor.device = to_dl_device(array.device());
+  tensor.ndim = array.ndim();
+  tensor.dtype = to_dl_dtype(array.dtype(), version);
+  tensor.shape = exported->shape.begin();
+  tensor.strides = exported->strides.begin();
+  tensor.byte_offset = 0;
+  exported->managed.manager_ctx = exported.get();
+  exported->managed.deleter = &delete_exported<Managed>;
+  return {&exported.release()->managed, &delete_exported<Managed>};
+}
+
+}  // namespace
+
+DLDataType to_dl_dtype(DType dtype, DLPackVersion version) {
+  const auto bits = static_cast<uint8_t>(8 * itemsize(dtype));
+  switch (dtype) {
+    case DType::boolean: return {kBool, 8, 1};
+    case DType::bfloat16: return {kBfloat, 16, 1};
+    case DType::float8_e4m3:
+    case DType::float8_e5m2:
+      if (version.major == 0 || (version.major == 1 && version.minor < 1))
+        throw ExchangeError(std::string("dlpack: ") + name(dtype) + " needs DLPack 1.1 on the other side");
+      return {dtype == DType::float8_e4m3 ? kFloat8E4M3FN : kFloat8E5M2, 8, 1};
+    case DType::int4: throw ExchangeError("dlpack: int4 cannot be represented; bitcast it to uint8 first");
+    default: break;
+  }
+  if (is_signed_integer(dtype)) return {kInt, bits, 1};
+  if (is_unsigned_integer(dtype)) return {kUInt, bits, 1};
+  if (is_complex(dtype)) return {kComplex, bits, 1};
+  return {kFloat, bits, 1};
+}
+
+DType from_dl_dtype(DLDataType given) {
+  for (int i = 0; i < kNumDTypes; ++i) {
+    DType dtype = static_cast<DType>(i);
+    if (dtype == DType::int4) continue;
+    DLDataType ours = to_dl_dtype(dtype, {kMajor, kMinor});
+    if (ours.code == given.code && ours.bits == given.bits && given.lanes == 1) return dtype;
+  }
+  throw ExchangeError("dlpack: no dtype for code " + std::to_string(given.code) + ", " + std::to_string(given.bits) +
+                      " bits, " + std::to_string(given.lanes) + " lane(s)");
+}
+
+DLDevice to_dl_device(Device device) {
+  return {device.kind == DeviceKind::cpu ? kCpu : kCuda, device.index};
+}
+
+Device from_dl_device(DLDevice device) {
+  switch (device.device_type) {
+    case kCpu: return {DeviceKind::cpu, static_cast<int16_t>(device.device_id)};
+    case kCudaHost: return {DeviceKind::cpu, 0};
+    case kCuda:
+    case kCudaManaged: return {DeviceKind::cuda, static_cast<int16_t>(device.device_id)};
+    default:
+      throw ExchangeError("dlpack: device type " + std::to_string(device.device_type) + " is neither CPU nor CUDA");
+  }
+}
+
+std::unique_ptr<DLManagedTensorVersioned, void (*)(DLManagedTensorVersioned*)> export_versioned(
+    const Array& array, bool copied, DLPackVersion version, uint64_t consumer) {
+  auto managed = export_as<DLManagedTensorVersioned>(array, version, consumer);
+  managed->version = version;
+  // An element reached twice must not be written through another library.
+  managed->flags = (has_internal_overlap(array) ? kReadOnly : 0u) | (copied ? kIsCopied : 0u);
+  return managed;
+}
+
+std::unique_ptr<DLManagedTensor, void (*)(DLManagedTensor*)> export_legacy(const Array& array, uint64_t consumer) {
+  return export_as<DLManagedTensor>(array, {0, 0}, consumer);
+}
+
+void publish(const Array& array, uint64_t consumer) {
+  runtime::refuse_in_capture("dlpack", "hands the array to another library");
+  if (array.device().kind == DeviceKind::cpu) {
+    for (const auto& stream : array.storage()->streams()) runtime::synchronize(*stream, "dlpack");
+    return;
+  }
+  driver::Context& context = array.context();
+  context.make_current();
+  for (const auto& stream : array.storage()->streams()) {
+    if (reinterpret_cast<uint64_t>(stream->handle()) == consumer) continue;
+    driver::Event ready(context);
+    ready.record(*stream);
+    context.api().wait_event(raw_stream(consumer), ready.handle());
+  }
+}
+
+Array import(const DLTensor& tensor, std::function<void()> release) {
+  if (tensor.ndim < 0 || tensor.ndim > kMaxRank)
+    throw ExchangeError("dlpack: " + std::to_string(tensor.ndim) + " dimensions; at most " + std::to_string(kMaxRank) +
+                        " are supported");
+  DType dtype = from_dl_dtype(tensor.dtype);
+  runtime::DeviceState& state = runtime::open_device(from_dl_device(tensor.device));
+  Dims shape(std::span<const int64_t>(tensor.shape, static_cast<size_t>(tensor.ndim)));
+  Dims strides = tensor.strides == nullptr
+                     ? contiguous_strides(shape)
+                     : Dims(std::span<const int64_t>(tensor.strides, static_cast<size_t>(tensor.ndim)));
+  // Lowest and highest element reached, from element 0: strides may be negative.
+  int64_t low = 0, high = 0;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] < 0) throw ExchangeError("dlpack: negative size in shape " + shape.str());
+    int64_t reach = strides[axis] * std::max<int64_t>(shape[axis] - 1, 0);
+    (reach < 0 ? low : high) += reach;
+  }
+  const int64_t item = itemsize(dtype);
+  const bool empty = shape.product() == 0;
+  uint64_t address = reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset + static_cast<uint64_t>(low * item);
+  auto storage = memory::Storage::adopt(state.context, address, empty ? 0 : static_cast<size_t>((high - low + 1) * item),
+                                        std::move(release));
+  return Array(std::move(storage), dtype, shape, strides, -low * item);
+}
+
+}  // namespace gpukit::dlpack

@@ -1,0 +1,50 @@
+// Devices of the process: opening, properties, default device, memory, waiting.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpukit/driver/objects.h"
+#include "gpukit/memory/resource.h"
+#include "gpukit/runtime/health.h"
+
+namespace gpukit::runtime {
+
+struct FaultWord;  // fault.h
+
+/// Everything that belongs to one opened device. Created on first use, never destroyed.
+struct DeviceState {
+  explicit DeviceState(const driver::Api& api, int ordinal);
+  driver::Context context;
+  std::shared_ptr<driver::Stream> default_stream;
+  std::unique_ptr<memory::Resource> resource;
+  Health health;
+  FaultWord* fault = nullptr;  // page-locked, written by kernels that meet a bad index
+};
+
+/// Throws DeviceError with the reason (no driver, no such device, SM < 80, forked child).
+DeviceState& open_device(Device device);
+/// Every device of the process, cuda first; the list is never empty.
+std::vector<Device> devices();
+bool cuda_available();
+/// Why there is no CUDA device, with the paths that were tried; empty when there is one.
+/// Starts with one of the promised messages, e.g. `CUDA driver not detected`.
+std::string cuda_unavailable_reason();
+/// The device new arrays go to: the session's, PYGPUKIT_DEVICE, else cuda:0, else cpu:0 with one warning.
+Device default_device();
+/// Same choice without the warning and without a session.
+Device configured_device();
+
+const driver::DeviceProperties& properties(Device device);
+/// Free and total bytes as the driver sees them.
+void memory_info(Device device, size_t* free_bytes, size_t* total_bytes);
+/// Waits for all work of the device, then raises what it found (health, faults).
+void synchronize(Device device);
+/// Waits for one stream, then raises what was found. Throws inside a capture, naming `caller`.
+void synchronize(const driver::Stream& stream, const char* caller);
+
+/// Replaces the driver behind the CPU device, for tests: drops every opened CPU device. Not thread-safe.
+void replace_host_driver(const driver::CudaTable& table);
+
+}  // namespace gpukit::runtime

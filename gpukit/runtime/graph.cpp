@@ -1,0 +1,181 @@
+#include "gpukit/runtime/graph.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "gpukit/base/error.h"
+#include "gpukit/runtime/device.h"
+#include "gpukit/runtime/launch_gate.h"
+#include "gpukit/runtime/transfer.h"
+
+namespace gpukit::runtime {
+
+namespace {
+thread_local Capture* t_capture = nullptr;
+}  // namespace
+
+Capture* thread_capture() { return t_capture; }
+
+void Capture::pin(const std::shared_ptr<memory::Storage>& storage, bool write) {
+  for (Pinned& entry : pinned_) {
+    if (entry.storage != storage) continue;
+    entry.written = entry.written || write;
+    return;
+  }
+  pinned_.push_back({storage, write});
+}
+
+Graph::Graph(Device device)
+    : device_(device), stream_(std::make_shared<driver::Stream>(open_device(device).context, 0)) {}
+
+Graph::~Graph() {
+  if (capture_ != nullptr) abandon();
+  try {
+    reset();
+  } catch (...) {
+  }
+}
+
+void Graph::begin_capture() {
+  if (t_capture != nullptr) throw Error("begin_capture: this thread is already capturing a graph");
+  if (capture_ != nullptr) throw Error("begin_capture: the graph is being captured by another thread");
+  if (ready()) throw Error("begin_capture: the graph already holds a capture; call reset() first");
+  runtime::synchronize(device_);
+  auto capture = std::make_unique<Capture>(stream_);
+  const driver::Api& api = stream_->api();
+  open_device(device_).context.make_current();
+  api.begin_capture(stream_->handle());
+  try {
+    capture->id_ = api.capture_info(stream_->handle()).id;
+  } catch (...) {
+    capture_ = std::move(capture);
+    abandon();
+    throw;
+  }
+  capture_ = std::move(capture);
+  t_capture = capture_.get();
+  stream_->capture.store(t_capture, std::memory_order_release);
+}
+
+void Graph::end_capture() {
+  if (capture_ == nullptr) throw Error("end_capture: no capture is running on this graph");
+  if (t_capture != capture_.get()) throw Error("end_capture: the capture was begun by another thread");
+  const driver::Api& api = stream_->api();
+  driver::GraphHandle graph = nullptr;
+  auto leave = [&] {
+    t_capture = nullptr;
+    stream_->capture.store(nullptr, std::memory_order_release);
+    for (const auto& stream : capture_->joined_) stream->capture.store(nullptr, std::memory_order_release);
+  };
+  try {
+    graph = api.end_capture(stream_->handle());
+  } catch (const CudaError& error) {
+    leave();
+    capture_.reset();
+    if (error.code != driver::kErrorCaptureUnjoined) throw;
+    throw Error("end_capture: work on a second stream was not joined; make the graph's stream wait for its last event");
+  }
+  leave();
+  std::unique_ptr<Capture> captured = std::move(capture_);
+  captured->joined_.clear();
+  try {
+    num_nodes_ = static_cast<int64_t>(api.graph_nodes(graph));
+    exec_ = api.instantiate(graph);
+  } catch (...) {
+    api.destroy_graph(graph);
+    num_nodes_ = 0;
+    throw;
+  }
+  api.destroy_graph(graph);
+  captured_ = std::move(captured);
+}
+
+void Graph::abandon() noexcept {
+  if (capture_ == nullptr) return;
+  if (t_capture == capture_.get()) t_capture = nullptr;
+  stream_->capture.store(nullptr, std::memory_order_release);
+  for (const auto& stream : capture_->joined_) stream->capture.store(nullptr, std::memory_order_release);
+  try {
+    stream_->api().destroy_graph(stream_->api().end_capture(stream_->handle()));
+  } catch (...) {
+    // An invalidated capture ends with an error and leaves no graph.
+  }
+  capture_.reset();
+}
+
+void Graph::replay() {
+  if (!ready()) throw Error("replay: the graph holds no capture; call begin_capture and end_capture first");
+  refuse_in_capture("replay", "launches a graph");
+  const std::shared_ptr<driver::Stream>& stream = current_stream(device_);
+  Submission submission(stream, "graph replay");
+  int code = code_of([&] { submission.api().launch_graph(exec_, stream->handle()); });
+  submission.done(code, {});
+  if (last_stream_ == stream) return;
+  last_stream_ = stream;
+  for (const Capture::Pinned& entry : captured_->pinned_) entry.storage->note_use(stream);
+}
+
+void Graph::synchronize() {
+  runtime::synchronize(last_stream_ != nullptr ? *last_stream_ : *stream_, "synchronize");
+}
+
+void Graph::reset() {
+  if (capture_ != nullptr) throw Error("reset: the graph is being captured");
+  if (exec_ != nullptr) {
+    stream_->api().destroy_graph_exec(exec_);
+    exec_ = nullptr;
+  }
+  // Buffers of a replay still running are given back in the order of its stream.
+  captured_.reset();
+  last_stream_.reset();
+  num_nodes_ = 0;
+}
+
+bool Graph::verify() {
+  if (!ready()) throw Error("verify: the graph holds no capture; call begin_capture and end_capture first");
+  refuse_in_capture("verify", "waits for the device");
+  using Bytes = std::vector<std::vector<char>>;
+  std::vector<const Capture::Pinned*> written;
+  for (const Capture::Pinned& entry : captured_->pinned_)
+    if (entry.written && entry.storage->bytes() != 0) written.push_back(&entry);
+
+  runtime::synchronize(device_);
+  auto save = [&] {
+    Bytes bytes;
+    for (const Capture::Pinned* entry : written) {
+      bytes.emplace_back(entry->storage->bytes());
+      copy_to_host(bytes.back().data(), {&entry->storage, 0, false}, entry->storage->bytes(), "verify");
+    }
+    return bytes;
+  };
+  auto restore = [&](const Bytes& bytes) {
+    for (size_t i = 0; i < written.size(); ++i)
+      copy_from_host({&written[i]->storage, 0, true}, bytes[i].data(), bytes[i].size());
+  };
+
+  const Bytes start = save();
+  replay();
+  const Bytes replayed = save();
+  restore(start);
+  const std::shared_ptr<driver::Stream>& stream = current_stream(device_);
+  for (const auto& step : captured_->steps_) {
+    int code = step(*stream);
+    if (code != 0) {
+      restore(start);
+      throw CudaError("verify", code, stream->api().error_name(code), "an eager step failed");
+    }
+  }
+  const Bytes eager = save();
+  restore(start);
+  runtime::synchronize(*stream, "verify");
+  for (size_t i = 0; i < written.size(); ++i) {
+    auto [a, b] = std::mismatch(replayed[i].begin(), replayed[i].end(), eager[i].begin());
+    if (a == replayed[i].end()) continue;
+    throw Error("verify: replay and eager differ: written buffer " + std::to_string(i) + " of " +
+                std::to_string(written.size()) + " (" + std::to_string(replayed[i].size()) + " bytes), first at byte " +
+                std::to_string(a - replayed[i].begin()));
+  }
+  return true;
+}
+
+}  // namespace gpukit::runtime

@@ -1,0 +1,80 @@
+// Graphs: what a thread submits between begin and end, replayed with one call and with the same bits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpukit/memory/storage.h"
+#include "gpukit/runtime/session.h"
+
+namespace gpukit::runtime {
+
+/// What a running capture collects. Reached by the gate through Stream::capture.
+class Capture {
+ public:
+  explicit Capture(std::shared_ptr<driver::Stream> origin) : origin_(std::move(origin)) {}
+  void pin(const std::shared_ptr<memory::Storage>& storage, bool write);
+  void keep(std::function<int(const driver::Stream&)> again) { steps_.push_back(std::move(again)); }
+  /// Keeps anything a captured node reads (a host function's state) alive as long as the graph.
+  void keep_alive(std::shared_ptr<void> object) { kept_.push_back(std::move(object)); }
+
+ private:
+  friend class Graph;
+  friend class Submission;
+  struct Pinned {
+    std::shared_ptr<memory::Storage> storage;
+    bool written;
+  };
+  std::shared_ptr<driver::Stream> origin_;
+  uint64_t id_ = 0;
+  std::vector<std::shared_ptr<driver::Stream>> joined_;
+  std::vector<Pinned> pinned_;
+  std::vector<std::function<int(const driver::Stream&)>> steps_;
+  std::vector<std::shared_ptr<void>> kept_;
+};
+
+/// The capture of this thread, or null.
+Capture* thread_capture();
+
+class Graph {
+ public:
+  explicit Graph(Device device);
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  /// Waits for the device, then captures what this thread submits to stream(). The caller makes that stream current
+  /// (Python: ContextVar; C++: SessionGuard). Throws Error when a capture is running in this thread or the graph is ready.
+  void begin_capture();
+  /// Instantiates. On failure the graph is empty again and the thread captures no more.
+  void end_capture();
+  /// Ends a capture whose body failed; nothing is kept. Never throws.
+  void abandon() noexcept;
+  /// Asynchronous, on the current stream: after the work already there and before what is submitted later.
+  void replay();
+  /// Waits for the last replay.
+  void synchronize();
+  /// Drops the capture and lets go of its buffers.
+  void reset();
+  bool ready() const { return exec_ != nullptr; }
+  bool capturing() const { return capture_ != nullptr; }
+  int64_t num_nodes() const { return num_nodes_; }
+  const std::shared_ptr<driver::Stream>& stream() const { return stream_; }
+  /// Replays, issues the same work eagerly from the same start, compares every written byte, and puts the start back.
+  /// True when equal; throws Error naming the first differing buffer and byte otherwise.
+  bool verify();
+
+ private:
+  Device device_;
+  std::shared_ptr<driver::Stream> stream_;
+  std::unique_ptr<Capture> capture_;   // while capturing
+  std::unique_ptr<Capture> captured_;  // what the graph holds
+  driver::GraphExecHandle exec_ = nullptr;
+  int64_t num_nodes_ = 0;
+  std::shared_ptr<driver::Stream> last_stream_;  // of the last replay
+};
+
+}  // namespace gpukit::runtime

@@ -1,0 +1,185 @@
+#include "gpukit/runtime/graph.h"
+
+#include <gtest/gtest.h>
+
+#include "gpukit/array/array.h"
+#include "gpukit/base/error.h"
+#include "gpukit/runtime/device.h"
+#include "gpukit/runtime/launch_gate.h"
+#include "gpukit/runtime/transfer.h"
+
+namespace gpukit::runtime {
+namespace {
+
+constexpr Device kCpu{DeviceKind::cpu, 0};
+
+Array make(int n, float value) {
+  Array a = Array::empty({n}, DType::float32, kCpu);
+  for (int i = 0; i < n; ++i) static_cast<float*>(a.host_data())[i] = value;
+  return a;
+}
+float first(const Array& a) { return static_cast<float*>(a.host_data())[0]; }
+
+void increment(const Array& out, const Array& in, float by) {
+  int64_t n = out.size();
+  run_host("increment", kCpu, {write(out), read(in)}, [n, by](void* const* p) {
+    for (int64_t i = 0; i < n; ++i) static_cast<float*>(p[0])[i] = static_cast<const float*>(p[1])[i] + by;
+  });
+}
+
+/// Captures increment(a, a, 1) then increment(b, a, 10).
+struct Captured {
+  Array a = make(5, 1), b = make(5, 0);
+  Graph graph{kCpu};
+  Captured() {
+    graph.begin_capture();
+    Session session = current_session().with_stream(graph.stream());
+    SessionGuard guard(session);
+    increment(a, a, 1);
+    increment(b, a, 10);
+    graph.end_capture();
+  }
+};
+
+TEST(Graph, CaptureRunsNothingAndReplayRunsAll) {
+  Captured c;
+  EXPECT_EQ(first(c.a), 1.0f);
+  EXPECT_EQ(c.graph.num_nodes(), 2);
+  c.graph.replay();
+  c.graph.replay();
+  c.graph.synchronize();
+  EXPECT_EQ(first(c.a), 3.0f);
+  EXPECT_EQ(first(c.b), 13.0f);
+}
+
+TEST(Graph, VerifyLeavesStateAsItWas) {
+  Captured c;
+  EXPECT_TRUE(c.graph.verify());
+  EXPECT_EQ(first(c.a), 1.0f);
+  EXPECT_EQ(first(c.b), 0.0f);
+}
+
+TEST(Graph, VerifyFindsAStepThatDiffers) {
+  Array a = make(3, 0);
+  Graph graph(kCpu);
+  graph.begin_capture();
+  Session session = current_session().with_stream(graph.stream());
+  SessionGuard guard(session);
+  auto calls = std::make_shared<int>(0);
+  run_host("counter", kCpu, {write(a)}, [calls](void* const* p) { static_cast<float*>(p[0])[1] = float(++*calls); });
+  graph.end_capture();
+  EXPECT_THROW(
+      {
+        try {
+          graph.verify();
+        } catch (const Error& error) {
+          EXPECT_NE(std::string(error.what()).find("first at byte"), std::string::npos) << error.what();
+          throw;
+        }
+      },
+      Error);
+  EXPECT_EQ(first(a), 0.0f);
+}
+
+TEST(Graph, HoldsTheBuffersItSaw) {
+  Graph graph(kCpu);
+  std::weak_ptr<memory::Storage> held;
+  {
+    Array a = make(4, 2);
+    held = a.storage();
+    graph.begin_capture();
+    Session session = current_session().with_stream(graph.stream());
+    SessionGuard guard(session);
+    increment(a, a, 1);
+    graph.end_capture();
+  }
+  EXPECT_FALSE(held.expired());
+  graph.replay();
+  graph.reset();
+  EXPECT_TRUE(held.expired());
+  EXPECT_FALSE(graph.ready());
+}
+
+TEST(Graph, RefusesWhatACaptureCannotHold) {
+  Array a = make(4, 2);
+  Graph graph(kCpu);
+  graph.begin_capture();
+  Session session = current_session().with_stream(graph.stream());
+  {
+    SessionGuard guard(session);
+    EXPECT_THROW(Array::empty({1}, DType::float32, kCpu), Error);
+    float value = 0;
+    EXPECT_THROW(copy_to_host(&value, read(a), 4, "item"), Error);
+    EXPECT_THROW(synchronize(kCpu), Error);
+    EXPECT_THROW(graph.begin_capture(), Error);
+    increment(a, a, 1);
+  }
+  // A stream that has not joined the capture.
+  EXPECT_THROW(increment(a, a, 1), Error);
+  graph.end_capture();
+  EXPECT_EQ(graph.num_nodes(), 1);
+  EXPECT_THROW(graph.begin_capture(), Error);
+  EXPECT_THROW(graph.end_capture(), Error);
+}
+
+TEST(Graph, SecondStreamJoinsByEvent) {
+  Array a = make(4, 1), b = make(4, 0);
+  Graph graph(kCpu);
+  auto second = std::make_shared<driver::Stream>(open_device(kCpu).context, 0);
+  graph.begin_capture();
+  Session origin = current_session().with_stream(graph.stream());
+  Session other = current_session().with_stream(second);
+  driver::Event fork(graph.stream()->context()), join(graph.stream()->context());
+  {
+    SessionGuard guard(origin);
+    increment(a, a, 1);
+  }
+  fork.record(*graph.stream());
+  second->wait(fork);
+  {
+    SessionGuard guard(other);
+    increment(b, a, 5);
+  }
+  join.record(*second);
+  graph.stream()->wait(join);
+  graph.end_capture();
+  graph.replay();
+  EXPECT_EQ(first(b), 7.0f);
+  // The stream is free again.
+  SessionGuard guard(other);
+  increment(b, b, 1);
+  EXPECT_EQ(first(b), 8.0f);
+}
+
+TEST(Graph, UnjoinedStreamIsAnError) {
+  Array a = make(4, 1);
+  Graph graph(kCpu);
+  auto second = std::make_shared<driver::Stream>(open_device(kCpu).context, 0);
+  graph.begin_capture();
+  driver::Event fork(graph.stream()->context());
+  fork.record(*graph.stream());
+  second->wait(fork);
+  Session other = current_session().with_stream(second);
+  {
+    SessionGuard guard(other);
+    increment(a, a, 1);
+  }
+  EXPECT_THROW(graph.end_capture(), Error);
+  EXPECT_FALSE(graph.capturing());
+  increment(a, a, 1);
+  EXPECT_EQ(first(a), 2.0f);
+}
+
+TEST(Graph, AbandonedCaptureLeavesTheThreadFree) {
+  Array a = make(2, 0);
+  {
+    Graph graph(kCpu);
+    graph.begin_capture();
+  }
+  EXPECT_EQ(thread_capture(), nullptr);
+  increment(a, a, 1);
+  EXPECT_EQ(first(a), 1.0f);
+}
+
+}  // namespace
+}  // namespace gpukit::runtime

@@ -1,0 +1,117 @@
+#include "gpukit/runtime/launch_gate.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "gpukit/base/env.h"
+#include "gpukit/runtime/graph.h"
+
+namespace gpukit::runtime {
+
+namespace {
+
+bool launch_blocking() {
+  static const bool value = env::launch_blocking();
+  return value;
+}
+
+struct HostTask {
+  std::function<void(void* const*)> function;
+  std::vector<void*> addresses;
+  void run() const { function(addresses.data()); }
+};
+
+void run_task(void* task) { static_cast<const HostTask*>(task)->run(); }
+
+void run_and_delete_task(void* task) {
+  std::unique_ptr<HostTask> owned(static_cast<HostTask*>(task));
+  owned->run();
+}
+
+}  // namespace
+
+Submission::Submission(const std::shared_ptr<driver::Stream>& stream, const char* name)
+    : stream_(stream), name_(name), device_(open_device(stream->device())), blocking_(launch_blocking()) {
+  device_.health.check();
+  device_.context.make_current();
+  if (Capture* capture = thread_capture()) {
+    capture_ = join_capture(*capture);
+  } else if (stream->capture.load(std::memory_order_relaxed) != nullptr) {
+    throw Error(std::string(name) + ": the stream is being captured by another thread");
+  }
+  device_.health.note_launch(name);
+}
+
+Capture* Submission::join_capture(Capture& capture) const {
+  if (stream_ == capture.origin_) return &capture;
+  if (stream_->device() == capture.origin_->device()) {
+    driver::CaptureInfo info = api().capture_info(stream_->handle());
+    if (info.status == driver::CaptureStatus::active && info.id == capture.id_) {
+      if (std::find(capture.joined_.begin(), capture.joined_.end(), stream_) == capture.joined_.end()) {
+        capture.joined_.push_back(stream_);
+        stream_->capture.store(&capture, std::memory_order_release);
+      }
+      return &capture;
+    }
+  }
+  throw Error(std::string(name_) +
+              ": submitted to a stream outside the running graph capture; make that stream wait for an event "
+              "recorded inside the capture first");
+}
+
+void Submission::keep(std::function<int(const driver::Stream&)> again) { capture_->keep(std::move(again)); }
+
+void Submission::failed(int code) {
+  std::string text = std::string(name_) + " failed with " + api().error_name(code);
+  std::string recent = device_.health.note_error(code, text);
+  throw CudaError(name_, code, api().error_name(code), "last launches, newest first: " + recent);
+}
+
+void Submission::finish(std::span<const memory::Use> uses) {
+  for (const memory::Use& use : uses) {
+    if (use.storage == nullptr) continue;
+    (*use.storage)->note_use(stream_);
+    if (capture_ != nullptr) capture_->pin(*use.storage, use.write);
+  }
+  if (capture_ != nullptr) return;
+  int code = code_of([&] { stream_->synchronize(); });
+  if (code != 0) failed(code);
+}
+
+void run_host(const char* name, Device device, std::span<const memory::Use> uses,
+              std::function<void(void* const* addresses)> function) {
+  Submission submission(current_stream(device), name);
+  auto task = std::make_unique<HostTask>();
+  task->function = std::move(function);
+  task->addresses.reserve(uses.size());
+  for (const memory::Use& use : uses) {
+    char* base = use.storage == nullptr ? nullptr : reinterpret_cast<char*>((*use.storage)->address()) + use.offset_bytes;
+    task->addresses.push_back(base);
+  }
+  const driver::Api& api = submission.api();
+  driver::StreamHandle stream = submission.stream()->handle();
+  int code = 0;
+  if (submission.capturing()) {
+    std::shared_ptr<HostTask> shared(std::move(task));
+    code = code_of([&] { api.launch_host(stream, run_task, shared.get()); });
+    if (code == 0) {
+      submission.capture()->keep_alive(shared);
+      submission.keep([shared](const driver::Stream& again) {
+        return code_of([&] { again.api().launch_host(again.handle(), run_task, shared.get()); });
+      });
+    }
+  } else {
+    HostTask* raw = task.get();
+    code = code_of([&] { api.launch_host(stream, run_and_delete_task, raw); });
+    // On success the submitted function owns the task.
+    if (code == 0) task.release();
+  }
+  submission.done(code, uses);
+}
+
+void refuse_in_capture(const char* op, const char* why) {
+  if (thread_capture() == nullptr) return;
+  throw Error(std::string(op) + ": " + why + " and cannot run inside a graph capture");
+}
+
+}  // namespace gpukit::runtime

@@ -1,0 +1,42 @@
+// The current session of a thread: default device and streams. Python keeps it in a ContextVar and enters it per call.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "gpukit/driver/objects.h"
+
+namespace gpukit::runtime {
+
+class Capture;
+
+/// Immutable; a change makes a new one.
+struct Session {
+  std::optional<Device> device;
+  std::vector<std::shared_ptr<driver::Stream>> streams;  // at most one per device
+
+  Session with_device(Device value) const;
+  Session with_stream(std::shared_ptr<driver::Stream> stream) const;
+};
+
+/// The stream work on `device` goes to: the session's, else the device's default stream.
+const std::shared_ptr<driver::Stream>& current_stream(Device device);
+const Session& current_session();
+
+/// Makes `session` current in this thread for the guard's life. The session must outlive it.
+class SessionGuard {
+ public:
+  explicit SessionGuard(const Session& session) : previous_(current_) { current_ = &session; }
+  ~SessionGuard() { current_ = previous_; }
+  SessionGuard(const SessionGuard&) = delete;
+  SessionGuard& operator=(const SessionGuard&) = delete;
+
+ private:
+  friend const Session& current_session();
+  friend const std::shared_ptr<driver::Stream>& current_stream(Device device);
+  static thread_local const Session* current_;
+  const Session* previous_;
+};
+
+}  // namespace gpukit::runtime
