@@ -101,9 +101,7 @@ DType from_dl_dtype(DLDataType given) {
                       " bits, " + std::to_string(given.lanes) + " lane(s)");
 }
 
-DLDevice to_dl_device(Device device) {
-  return {device.kind == DeviceKind::cpu ? kCpu : kCuda, device.index};
-}
+DLDevice to_dl_device(Device device) { return {device.kind == DeviceKind::cpu ? kCpu : kCuda, device.index}; }
 
 Device from_dl_device(DLDevice device) {
   switch (device.device_type) {
@@ -116,12 +114,15 @@ Device from_dl_device(DLDevice device) {
   }
 }
 
-std::unique_ptr<DLManagedTensorVersioned, void (*)(DLManagedTensorVersioned*)> export_versioned(
-    const Array& array, bool copied, DLPackVersion version, uint64_t consumer) {
+std::unique_ptr<DLManagedTensorVersioned, void (*)(DLManagedTensorVersioned*)> export_versioned(const Array& array,
+                                                                                                bool copied,
+                                                                                                DLPackVersion version,
+                                                                                                uint64_t consumer) {
   auto managed = export_as<DLManagedTensorVersioned>(array, version, consumer);
   managed->version = version;
   // An element reached twice must not be written through another library.
-  managed->flags = (has_internal_overlap(array) ? kReadOnly : 0u) | (copied ? kIsCopied : 0u);
+  if (has_internal_overlap(array)) managed->flags |= kReadOnly;
+  if (copied) managed->flags |= kIsCopied;
   return managed;
 }
 
@@ -165,8 +166,8 @@ Array import(const DLTensor& tensor, std::function<void()> release) {
   const int64_t item = itemsize(dtype);
   const bool empty = shape.product() == 0;
   uint64_t address = reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset + static_cast<uint64_t>(low * item);
-  auto storage = memory::Storage::adopt(state.context, address, empty ? 0 : static_cast<size_t>((high - low + 1) * item),
-                                        std::move(release));
+  auto storage = memory::Storage::adopt(state.context, address,
+                                        empty ? 0 : static_cast<size_t>((high - low + 1) * item), std::move(release));
   return Array(std::move(storage), dtype, shape, strides, -low * item);
 }
 

@@ -69,8 +69,10 @@ Device from_dl_device(DLDevice device);
 /// A tensor that shares the array's memory and keeps it alive until its deleter is called, from any thread.
 /// `consumer` is the stream the other side works on (1 legacy, 2 per-thread, else none to follow): the memory is reused
 /// only after what that stream holds when the deleter is called.
-std::unique_ptr<DLManagedTensorVersioned, void (*)(DLManagedTensorVersioned*)> export_versioned(
-    const Array& array, bool copied, DLPackVersion version, uint64_t consumer);
+std::unique_ptr<DLManagedTensorVersioned, void (*)(DLManagedTensorVersioned*)> export_versioned(const Array& array,
+                                                                                                bool copied,
+                                                                                                DLPackVersion version,
+                                                                                                uint64_t consumer);
 std::unique_ptr<DLManagedTensor, void (*)(DLManagedTensor*)> export_legacy(const Array& array, uint64_t consumer);
 
 /// Makes the stream `consumer` (DLPack's integers: 1 legacy, 2 per-thread, otherwise a driver handle) wait for all work

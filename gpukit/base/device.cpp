@@ -27,7 +27,9 @@ Device device_from_name(std::string_view name) {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), device.index);
     valid = valid && error == std::errc() && end == digits.data() + digits.size() && device.index >= 0;
   }
-  if (!valid) throw ArgumentError("device", "name", "be one of cpu, cpu:N, cuda, cuda:N, gpu, gpu:N", "'" + std::string(name) + "'");
+  if (!valid)
+    throw ArgumentError("device", "name", "be one of cpu, cpu:N, cuda, cuda:N, gpu, gpu:N",
+                        "'" + std::string(name) + "'");
   return device;
 }
 

@@ -9,11 +9,13 @@ namespace gpukit {
 namespace {
 
 [[noreturn]] void too_many_axes(size_t rank) {
-  throw ShapeError("shape: an array has at most " + std::to_string(kMaxRank) + " dimensions, got " + std::to_string(rank));
+  throw ShapeError("shape: an array has at most " + std::to_string(kMaxRank) + " dimensions, got " +
+                   std::to_string(rank));
 }
 
 [[noreturn]] void bad_axis(int64_t axis, int rank) {
-  throw OutOfRangeError("axis " + std::to_string(axis) + " is out of bounds for an array of dimension " + std::to_string(rank));
+  throw OutOfRangeError("axis " + std::to_string(axis) + " is out of bounds for an array of dimension " +
+                        std::to_string(rank));
 }
 
 }  // namespace
@@ -70,8 +72,8 @@ Dims broadcast_shapes(std::string_view op, const Dims& a, const Dims& b) {
     const int64_t x = i <= a.rank() ? a[a.rank() - i] : 1;
     const int64_t y = i <= b.rank() ? b[b.rank() - i] : 1;
     if (x != y && x != 1 && y != 1)
-      throw ShapeError(std::string(op) + ": arrays must have the same shape or shapes that broadcast, got " + a.str() + " and " +
-                       b.str());
+      throw ShapeError(std::string(op) + ": arrays must have the same shape or shapes that broadcast, got " + a.str() +
+                       " and " + b.str());
     out[rank - i] = x == 1 ? y : x;
   }
   return out;
@@ -79,8 +81,8 @@ Dims broadcast_shapes(std::string_view op, const Dims& a, const Dims& b) {
 
 int normalize_axis(std::string_view op, int64_t axis, int rank) {
   if (axis < -rank || axis >= rank)
-    throw OutOfRangeError(std::string(op) + ": axis " + std::to_string(axis) + " is out of bounds for an array of dimension " +
-                          std::to_string(rank));
+    throw OutOfRangeError(std::string(op) + ": axis " + std::to_string(axis) +
+                          " is out of bounds for an array of dimension " + std::to_string(rank));
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 

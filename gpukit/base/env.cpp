@@ -70,7 +70,7 @@ std::optional<std::string> value_of(Id id) {
 }
 
 [[noreturn]] void invalid(Id id, const std::string& value) {
-  throw ArgumentError("environment", kRows[id].name, std::string("be one of ") + kRows[id].valid, "'" + value + "'");
+  throw ArgumentError("environment", kRows[id].name, std::string("be one of: ") + kRows[id].valid, "'" + value + "'");
 }
 
 bool flag(Id id) {
@@ -155,8 +155,19 @@ bool require_assets() { return flag(kRequireAssets); }
 
 std::vector<Variable> list() {
   std::vector<Variable> all;
-  for (int i = 0; i < kCount; ++i) all.push_back({kRows[i].name, kRows[i].meaning, kRows[i].valid, value_of(static_cast<Id>(i))});
+  for (int i = 0; i < kCount; ++i)
+    all.push_back({kRows[i].name, kRows[i].meaning, kRows[i].valid, value_of(static_cast<Id>(i))});
   return all;
+}
+
+void check() {
+  for (Id id : {kAllowTf32, kNoTf32, kNoCublasLt, kLaunchBlocking, kMemoryDebug, kRequireGpu, kRequireAssets}) flag(id);
+  device();
+  cache_max_mb();
+  cache_enabled();
+  determinism();
+  log_level();
+  num_threads();
 }
 
 std::optional<std::string> get(const char* name) {

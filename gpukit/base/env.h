@@ -1,5 +1,5 @@
-// The environment variables of the library. All are read once, at the first use of any; a value that is not valid raises
-// ArgumentError with the valid ones whenever that variable is asked for.
+// The environment variables of the library. All are read once, at the first use of any; a value that is not valid
+// raises ArgumentError with the valid ones whenever that variable is asked for.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +59,10 @@ struct Variable {
   std::optional<std::string> value;  // nullopt: not set
 };
 std::vector<Variable> list();
+
+/// Throws ArgumentError for the first variable whose value is not valid. Opening a device calls it, so that a typo in a
+/// variable that is read late, or where nothing may be thrown, is found early.
+void check();
 
 /// Any other variable (HOME, CUDA_PATH, ...), read now. An empty value counts as unset.
 std::optional<std::string> get(const char* name);

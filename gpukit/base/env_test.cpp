@@ -109,6 +109,10 @@ void expect_invalid(const char* name, const char* value, const char* valid, F as
 }
 
 TEST(Env, InvalidValuesListTheValidOnes) {
+  EXPECT_NO_THROW(env::check());
+  for (const char* name : {"PYGPUKIT_MEMORY_DEBUG", "PYGPUKIT_REQUIRE_GPU", "PYGPUKIT_NO_CUBLASLT"})
+    expect_invalid(name, "yes", "0, 1", [] { env::check(); });
+  expect_invalid("PYGPUKIT_NUM_THREADS", "four", "positive integer", [] { env::check(); });
   expect_invalid("PYGPUKIT_DEVICE", "tpu", "cuda:N", [] { env::device(); });
   expect_invalid("PYGPUKIT_CACHE", "maybe", "on, off", [] { env::cache_enabled(); });
   expect_invalid("PYGPUKIT_CACHE_MAX_MB", "-5", "positive integer", [] { env::cache_max_mb(); });
@@ -136,7 +140,9 @@ TEST(Env, ReadOnceAndListed) {
 TEST(Log, SinkLevelsAndOnce) {
   std::vector<std::string> seen;
   log_once(LogLevel::warning, "env_test.key", "dropped: no sink yet");
-  set_log_sink([&](LogLevel level, std::string_view text) { seen.push_back(std::string(name(level)) + ":" + std::string(text)); });
+  set_log_sink([&](LogLevel level, std::string_view text) {
+    seen.push_back(std::string(name(level)) + ":" + std::string(text));
+  });
   set_log_level(LogLevel::warning);
   log(LogLevel::info, "no");
   log(LogLevel::error, "yes");

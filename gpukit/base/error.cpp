@@ -25,7 +25,8 @@ std::string file_message(std::string_view path, int error_number, std::string_vi
 
 }  // namespace
 
-ArgumentError::ArgumentError(std::string_view op, std::string_view argument, std::string_view needed, std::string_view given)
+ArgumentError::ArgumentError(std::string_view op, std::string_view argument, std::string_view needed,
+                             std::string_view given)
     : Error(join({op, ": ", argument, " must ", needed, ", got ", given})),
       op(op),
       argument(argument),
@@ -33,14 +34,16 @@ ArgumentError::ArgumentError(std::string_view op, std::string_view argument, std
       given(given) {}
 
 OutOfRangeError::OutOfRangeError(std::string_view op, int64_t index, int64_t limit)
-    : Error(join({op, ": index ", std::to_string(index), " is out of bounds for size ", std::to_string(limit)})),
+    : Error(join(
+          {op, ": index ", std::to_string(index), " is out of range for an axis of size ", std::to_string(limit)})),
       index(index),
       limit(limit) {}
 
 CudaError::CudaError(std::string_view call, int code, std::string_view name, std::string_view detail)
     : Error(cuda_message(call, code, name, detail)), call(call), name(name), code(code) {}
 
-NvrtcError::NvrtcError(int code, const std::string& message, std::string log) : Error(message), code(code), log(std::move(log)) {}
+NvrtcError::NvrtcError(int code, const std::string& message, std::string log)
+    : Error(message), code(code), log(std::move(log)) {}
 
 FileError::FileError(std::string_view path, int error_number, std::string_view action)
     : Error(file_message(path, error_number, action)), path(path), error_number(error_number) {}

@@ -107,7 +107,8 @@ std::vector<Entry> list_at(int fd, const std::string& shown_path) {
   while (const dirent* item = ::readdir(folder)) {
     const std::string name = item->d_name;
     struct stat info;
-    if (name == "." || name == ".." || ::fstatat(::dirfd(folder), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (name == "." || name == ".." || ::fstatat(::dirfd(folder), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+      continue;
     entries.push_back({name, info.st_size, modified_ns(info), S_ISREG(info.st_mode), info.st_uid == ::geteuid()});
   }
   ::closedir(folder);
@@ -119,12 +120,14 @@ std::vector<Entry> list_at(int fd, const std::string& shown_path) {
 void make_parents(const std::string& path) {
   for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     const std::string parent = path.substr(0, slash);
-    if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST && !is_folder(parent)) throw FileError(parent, errno, "cannot make folder");
+    if (::mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST && !is_folder(parent))
+      throw FileError(parent, errno, "cannot make folder");
   }
 }
 
 bool is_component(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
 }
 
 void check_component(const std::string& name) {
@@ -184,7 +187,8 @@ std::optional<std::string> PrivateFolder::read(const std::string& name, size_t m
   Descriptor file(open_retry(state_->folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
   struct stat info;
   if (!file.valid() || ::fstat(file.get(), &info) != 0) return std::nullopt;
-  if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) return std::nullopt;
+  if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return std::nullopt;
   if (info.st_size < 0 || static_cast<uint64_t>(info.st_size) > max_bytes) return std::nullopt;
   std::string bytes(static_cast<size_t>(info.st_size), '\0');
   if (!read_all(file.get(), bytes.data(), bytes.size())) return std::nullopt;
@@ -237,7 +241,8 @@ bool is_folder(const std::string& path) noexcept {
 }
 
 void make_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && !(errno == EEXIST && is_folder(path))) throw FileError(path, errno, "cannot make folder");
+  if (::mkdir(path.c_str(), 0700) != 0 && !(errno == EEXIST && is_folder(path)))
+    throw FileError(path, errno, "cannot make folder");
 }
 
 size_t page_size() noexcept { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)); }
@@ -245,7 +250,8 @@ size_t page_size() noexcept { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)
 int64_t process_id() noexcept { return ::getpid(); }
 
 uint64_t fork_generation() noexcept {
-  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { g_generation.fetch_add(1, std::memory_order_relaxed); });
+  static const int registered =
+      ::pthread_atfork(nullptr, nullptr, [] { g_generation.fetch_add(1, std::memory_order_relaxed); });
   static_cast<void>(registered);
   return g_generation.load(std::memory_order_relaxed);
 }

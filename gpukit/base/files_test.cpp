@@ -21,7 +21,8 @@ namespace {
 class Files : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = (std::filesystem::temp_directory_path() / ("gpukit-files-" + std::to_string(process_id()) + "-" + std::to_string(monotonic_ns())))
+    root_ = (std::filesystem::temp_directory_path() /
+             ("gpukit-files-" + std::to_string(process_id()) + "-" + std::to_string(monotonic_ns())))
                 .string();
     make_folder(root_);
   }

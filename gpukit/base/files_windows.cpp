@@ -73,14 +73,15 @@ bool is_component(const std::string& name) {
 }
 
 HANDLE open_plain(const std::string& path, DWORD access) {
-  return CreateFileW(widen(path).c_str(), access, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, nullptr, OPEN_EXISTING,
-                     FILE_FLAG_OPEN_REPARSE_POINT, nullptr);
+  return CreateFileW(widen(path).c_str(), access, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, nullptr,
+                     OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, nullptr);
 }
 
 }  // namespace
 
 Mapping Mapping::open(const std::string& path) {
-  Handle file(CreateFileW(widen(path).c_str(), GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, nullptr, OPEN_EXISTING, 0, nullptr));
+  Handle file(CreateFileW(widen(path).c_str(), GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, nullptr,
+                          OPEN_EXISTING, 0, nullptr));
   LARGE_INTEGER size;
   if (!file.valid() || !GetFileSizeEx(file.get(), &size)) throw FileError(path, last_errno(), "cannot open");
   Mapping mapping;
@@ -126,7 +127,8 @@ std::optional<std::string> PrivateFolder::read(const std::string& name, size_t m
   if (size > max_bytes || size > MAXDWORD) return std::nullopt;
   std::string bytes(static_cast<size_t>(size), '\0');
   DWORD done = 0;
-  if (!ReadFile(file.get(), bytes.data(), static_cast<DWORD>(size), &done, nullptr) || done != size) return std::nullopt;
+  if (!ReadFile(file.get(), bytes.data(), static_cast<DWORD>(size), &done, nullptr) || done != size)
+    return std::nullopt;
   return bytes;
 }
 
@@ -157,13 +159,15 @@ void PrivateFolder::touch(const std::string& name) const noexcept {
 
 void write_file(const std::string& path, std::string_view bytes) {
   static std::atomic<uint64_t> count{0};
-  const std::string temporary = path + "." + std::to_string(GetCurrentProcessId()) + "." + std::to_string(count.fetch_add(1)) + ".tmp";
+  const std::string temporary =
+      path + "." + std::to_string(GetCurrentProcessId()) + "." + std::to_string(count.fetch_add(1)) + ".tmp";
   bool good;
   {
     Handle file(CreateFileW(widen(temporary).c_str(), GENERIC_WRITE, 0, nullptr, CREATE_NEW, 0, nullptr));
     if (!file.valid()) throw FileError(path, last_errno(), "cannot create");
     DWORD done = 0;
-    good = bytes.size() <= MAXDWORD && WriteFile(file.get(), bytes.data(), static_cast<DWORD>(bytes.size()), &done, nullptr) &&
+    good = bytes.size() <= MAXDWORD &&
+           WriteFile(file.get(), bytes.data(), static_cast<DWORD>(bytes.size()), &done, nullptr) &&
            done == bytes.size();
   }
   good = good && MoveFileExW(widen(temporary).c_str(), widen(path).c_str(), MOVEFILE_REPLACE_EXISTING);
@@ -201,7 +205,8 @@ bool is_folder(const std::string& path) noexcept {
 }
 
 void make_folder(const std::string& path) {
-  if (!CreateDirectoryW(widen(path).c_str(), nullptr) && !is_folder(path)) throw FileError(path, last_errno(), "cannot make folder");
+  if (!CreateDirectoryW(widen(path).c_str(), nullptr) && !is_folder(path))
+    throw FileError(path, last_errno(), "cannot make folder");
 }
 
 size_t page_size() noexcept {

@@ -11,7 +11,8 @@ uint8_t encode(uint32_t magnitude, uint32_t max_code) {
   // At this value the float's last bit is the subnormal's last bit, so the addition itself rounds to even.
   constexpr uint32_t kMagic = static_cast<uint32_t>(127 + 1 - bias - mantissa_bits + 23) << 23;
   if (magnitude < kSmallestNormal)
-    return static_cast<uint8_t>(std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + std::bit_cast<float>(kMagic)) - kMagic);
+    return static_cast<uint8_t>(
+        std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + std::bit_cast<float>(kMagic)) - kMagic);
   const uint32_t rounded = magnitude + (1u << (kShift - 1)) - 1 + ((magnitude >> kShift) & 1u);
   const uint32_t code = (rounded >> kShift) - (static_cast<uint32_t>(127 - bias) << mantissa_bits);
   return static_cast<uint8_t>(code < max_code ? code : max_code);

@@ -67,8 +67,10 @@ unsigned e4m3_bits(float f) { return to_float8_e4m3(f).bits; }
 unsigned e5m2_bits(float f) { return to_float8_e5m2(f).bits; }
 
 TEST(Half, EveryPattern) {
-  check_exact(kHalf, 65536, [](unsigned b) { return to_float(half{static_cast<uint16_t>(b)}); }, half_bits);
-  check_exact(kBfloat, 65536, [](unsigned b) { return to_float(bfloat16{static_cast<uint16_t>(b)}); }, bfloat_bits);
+  check_exact(
+      kHalf, 65536, [](unsigned b) { return to_float(half{static_cast<uint16_t>(b)}); }, half_bits);
+  check_exact(
+      kBfloat, 65536, [](unsigned b) { return to_float(bfloat16{static_cast<uint16_t>(b)}); }, bfloat_bits);
 }
 
 TEST(Half, EveryTie) {
@@ -95,8 +97,10 @@ TEST(Half, Edges) {
 }
 
 TEST(Float8, EveryPattern) {
-  check_exact(kE4m3, 256, [](unsigned b) { return to_float(float8_e4m3{static_cast<uint8_t>(b)}); }, e4m3_bits);
-  check_exact(kE5m2, 256, [](unsigned b) { return to_float(float8_e5m2{static_cast<uint8_t>(b)}); }, e5m2_bits);
+  check_exact(
+      kE4m3, 256, [](unsigned b) { return to_float(float8_e4m3{static_cast<uint8_t>(b)}); }, e4m3_bits);
+  check_exact(
+      kE5m2, 256, [](unsigned b) { return to_float(float8_e5m2{static_cast<uint8_t>(b)}); }, e5m2_bits);
 }
 
 TEST(Float8, EveryTie) {
@@ -137,7 +141,8 @@ TEST(RoundToOdd, NearestHalfOfRandomDoubles) {
   for (unsigned b = 0; b <= 0x7bff; ++b) values.push_back(kHalf.decode(b));
   std::mt19937_64 random(7);
   for (int i = 0; i < 100000; ++i) {
-    const double d = std::ldexp(1.0 + std::ldexp(static_cast<double>(random() >> 12), -52), static_cast<int>(random() % 42) - 26);
+    const double d =
+        std::ldexp(1.0 + std::ldexp(static_cast<double>(random() >> 12), -52), static_cast<int>(random() % 42) - 26);
     if (d >= 65504) continue;
     const auto above = std::lower_bound(values.begin(), values.end(), d);
     unsigned code = static_cast<unsigned>(above - values.begin());

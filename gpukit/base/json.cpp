@@ -129,7 +129,8 @@ class Parser {
     const char* last = text_.data() + at_;
     int64_t integer = 0;
     // -0 must stay a negative zero, which only a double has.
-    if (whole && std::string_view(first, last - first) != "-0" && std::from_chars(first, last, integer).ec == std::errc())
+    if (whole && std::string_view(first, last - first) != "-0" &&
+        std::from_chars(first, last, integer).ec == std::errc())
       return Json(integer);
     double number = 0;
     const auto error = std::from_chars(first, last, number).ec;
@@ -211,7 +212,10 @@ class Parser {
   /// One character of more than one byte, checked for overlong forms and surrogates.
   void parse_wide(std::string& out) {
     const unsigned char lead = peek();
-    const int extra = lead >= 0xf0 && lead < 0xf5 ? 3 : lead >= 0xe0 && lead < 0xf0 ? 2 : lead >= 0xc2 && lead < 0xe0 ? 1 : 0;
+    const int extra = lead >= 0xf0 && lead < 0xf5   ? 3
+                      : lead >= 0xe0 && lead < 0xf0 ? 2
+                      : lead >= 0xc2 && lead < 0xe0 ? 1
+                                                    : 0;
     if (extra == 0 || text_.size() - at_ <= static_cast<size_t>(extra)) fail("invalid UTF-8");
     uint32_t code = lead & (0x3fu >> extra);
     for (int i = 1; i <= extra; ++i) {
@@ -340,7 +344,9 @@ std::string Json::dump(int indent) const {
 
 bool Json::as_bool() const { return get<bool>(value_, "true or false"); }
 int64_t Json::as_integer() const { return get<int64_t>(value_, "an integer"); }
-double Json::as_number() const { return is_integer() ? static_cast<double>(as_integer()) : get<double>(value_, "a number"); }
+double Json::as_number() const {
+  return is_integer() ? static_cast<double>(as_integer()) : get<double>(value_, "a number");
+}
 const std::string& Json::as_string() const { return get<std::string>(value_, "a string"); }
 const Json::List& Json::items() const { return get<List>(value_, "a list"); }
 Json::List& Json::items() { return get<List>(value_, "a list"); }

@@ -39,11 +39,54 @@ TEST(Json, Numbers) {
 }
 
 TEST(Json, Rejects) {
-  for (const char* bad :
-       {"", " ", "{", "[", "[1", "[1,]", "[,1]", "{\"a\"}", "{\"a\":}", "{\"a\":1,}", "{a:1}", "{'a':1}", "{\"a\":1 \"b\":2}", "01", "1.",
-        ".5", "+1", "-", "1e", "1e+", "0x10", "NaN", "Infinity", "nul", "truex", "true false", "\"", "\"\\\"", "\"\\x41\"", "\"\\u12\"",
-        "\"\\u12g4\"", "\"\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\"", "\"\n\"", "\"\t\"", "1 /* no */", "// no\n1", "{\"a\":1,\"a\":2}",
-        "\"\xff\"", "\"\xc0\xaf\"", "\"\xed\xa0\x80\"", "\"\xe2\x82\"", "\"\xf5\x80\x80\x80\"", "\xef\xbb\xbf" "1", "[1 2]", "--1"})
+  for (const char* bad : {"",
+                          " ",
+                          "{",
+                          "[",
+                          "[1",
+                          "[1,]",
+                          "[,1]",
+                          "{\"a\"}",
+                          "{\"a\":}",
+                          "{\"a\":1,}",
+                          "{a:1}",
+                          "{'a':1}",
+                          "{\"a\":1 \"b\":2}",
+                          "01",
+                          "1.",
+                          ".5",
+                          "+1",
+                          "-",
+                          "1e",
+                          "1e+",
+                          "0x10",
+                          "NaN",
+                          "Infinity",
+                          "nul",
+                          "truex",
+                          "true false",
+                          "\"",
+                          "\"\\\"",
+                          "\"\\x41\"",
+                          "\"\\u12\"",
+                          "\"\\u12g4\"",
+                          "\"\\ud800\"",
+                          "\"\\ud800\\u0041\"",
+                          "\"\\udc00\"",
+                          "\"\n\"",
+                          "\"\t\"",
+                          "1 /* no */",
+                          "// no\n1",
+                          "{\"a\":1,\"a\":2}",
+                          "\"\xff\"",
+                          "\"\xc0\xaf\"",
+                          "\"\xed\xa0\x80\"",
+                          "\"\xe2\x82\"",
+                          "\"\xf5\x80\x80\x80\"",
+                          "\xef\xbb\xbf"
+                          "1",
+                          "[1 2]",
+                          "--1"})
     EXPECT_THROW(Json::parse(bad), FormatError) << bad;
   EXPECT_THROW(Json::parse(std::string_view("1\0", 2)), FormatError);
   EXPECT_THROW(Json::parse(std::string_view("\"\\\0\"", 4)), FormatError);
@@ -63,7 +106,8 @@ Json random_value(std::mt19937_64& random, int depth) {
     case 4: {
       std::string text;
       for (uint64_t i = random() % 12; i > 0; --i) {
-        constexpr const char* kPieces[] = {"a", "\"", "\\", "\n", "\x01", "/", "\xc3\xa9", "\xf0\x9f\x98\x80", "\x7f", " "};
+        constexpr const char* kPieces[] = {"a",    "\"", "\\", "\n", "\x01", "/", "\xc3\xa9", "\xf0\x9f\x98\x80",
+                                           "\x7f", " "};
         text += kPieces[random() % 10];
       }
       if (random() % 8 == 0) text += '\0';
@@ -76,7 +120,8 @@ Json random_value(std::mt19937_64& random, int depth) {
     }
     default: {
       Json object = Json::object();
-      for (uint64_t i = random() % 5; i > 0; --i) object.set("k" + std::to_string(random() % 9), random_value(random, depth + 1));
+      for (uint64_t i = random() % 5; i > 0; --i)
+        object.set("k" + std::to_string(random() % 9), random_value(random, depth + 1));
       return object;
     }
   }

@@ -21,7 +21,8 @@ std::string text_of(const Scalar& s) {
   }
 }
 
-[[noreturn]] void out_of_range(const char* op, const Scalar& s, DType dtype, const std::string& low, const std::string& high) {
+[[noreturn]] void out_of_range(const char* op, const Scalar& s, DType dtype, const std::string& low,
+                               const std::string& high) {
   throw ArgumentError(op, "value", "be in [" + low + ", " + high + "] for " + name(dtype), text_of(s));
 }
 
@@ -90,7 +91,8 @@ ElementBytes to_element(const char* op, const Scalar& value, DType dtype) {
     case DType::bfloat16: return pack(to_bfloat16(round_to_odd(wide(value))));
     case DType::float32: return pack(static_cast<float>(wide(value)));
     case DType::float64: return pack(value.real);
-    case DType::complex64: return pack(std::complex<float>(static_cast<float>(wide(value)), static_cast<float>(value.imag)));
+    case DType::complex64:
+      return pack(std::complex<float>(static_cast<float>(wide(value)), static_cast<float>(value.imag)));
     case DType::complex128: return pack(std::complex<double>(value.real, value.imag));
     case DType::float8_e4m3: return pack(to_float8_e4m3(round_to_odd(wide(value))));
     case DType::float8_e5m2: return pack(to_float8_e5m2(round_to_odd(wide(value))));

@@ -58,7 +58,8 @@ TEST(Scalar, FloatsRoundOnce) {
   EXPECT_EQ(element<float>(Scalar(wide - 1), DType::float32), 0x1p62f);
   EXPECT_EQ(element<float>(Scalar(-wide), DType::float32), -std::nextafter(0x1p62f, INFINITY));
   EXPECT_EQ(element<double>(Scalar(0.1), DType::float64), 0.1);
-  EXPECT_EQ(element<std::complex<float>>(Scalar(std::complex<double>(1.5, -2)), DType::complex64), std::complex<float>(1.5f, -2));
+  EXPECT_EQ(element<std::complex<float>>(Scalar(std::complex<double>(1.5, -2)), DType::complex64),
+            std::complex<float>(1.5f, -2));
   EXPECT_EQ(element<uint8_t>(Scalar(1.0), DType::float8_e4m3), 0x38u);
   EXPECT_EQ(element<uint8_t>(Scalar(1.0), DType::float8_e5m2), 0x3cu);
 }

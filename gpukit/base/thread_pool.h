@@ -16,8 +16,8 @@ using RangeFunction = void (*)(void* context, int64_t begin, int64_t end);
 void parallel_for(int64_t size, int64_t grain, RangeFunction function, void* context);
 }  // namespace detail
 
-/// Calls f(begin, end) over disjoint ranges that cover [0, size). The cuts are multiples of `grain` and depend on size and
-/// grain alone, never on the number of threads. Runs inline when one range suffices or inside another parallel_for.
+/// Calls f(begin, end) over disjoint ranges that cover [0, size). The cuts are multiples of `grain` and depend on size
+/// and grain alone, never on the number of threads. Runs inline when one range suffices or inside another parallel_for.
 /// `f` must not throw.
 template <typename F>
 void parallel_for(int64_t size, int64_t grain, F&& f) {
@@ -27,7 +27,10 @@ void parallel_for(int64_t size, int64_t grain, F&& f) {
     return;
   }
   detail::parallel_for(
-      size, grain, [](void* context, int64_t begin, int64_t end) { (*static_cast<std::remove_reference_t<F>*>(context))(begin, end); },
+      size, grain,
+      [](void* context, int64_t begin, int64_t end) {
+        (*static_cast<std::remove_reference_t<F>*>(context))(begin, end);
+      },
       const_cast<void*>(static_cast<const void*>(&f)));
 }
 

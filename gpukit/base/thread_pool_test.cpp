@@ -92,6 +92,9 @@ TEST_F(ThreadPool, ResultIsVisibleToTheCaller) {
 
 #ifndef _WIN32
 TEST_F(ThreadPool, WorksInAForkedChild) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer refuses threads in a forked child";
+#endif
   set_num_threads(4);
   cuts(1000, 1);
   for (int round = 0; round < 5; ++round) {

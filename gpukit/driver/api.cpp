@@ -36,8 +36,8 @@ std::string uuid_text(const CUuuid& uuid) {
   char text[64];
   unsigned char b[16];
   std::memcpy(b, uuid.bytes, sizeof b);
-  std::snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
-                b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+  std::snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
+                b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
   return text;
 }
 
@@ -137,10 +137,10 @@ void* Api::allocate_pinned(size_t bytes) const {
 void Api::release_pinned(void* memory) const noexcept { table_->cuMemFreeHost(memory); }
 
 bool Api::is_page_locked(const void* memory) const noexcept {
-  constexpr int kMemoryType = 2, kHostMemory = 1;
   unsigned type = 0;
-  return table_->cuPointerGetAttribute(&type, kMemoryType, reinterpret_cast<CUdeviceptr>(memory)) == 0 &&
-         type == kHostMemory;
+  auto address = reinterpret_cast<CUdeviceptr>(memory);
+  return table_->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS &&
+         type == CU_MEMORYTYPE_HOST;
 }
 
 void Api::copy_async(void* dst_host, Address dst, const void* src_host, Address src, size_t bytes, CopyKind kind,
@@ -160,11 +160,10 @@ void Api::fill_async(Address dst, int value_bytes, uint32_t value, size_t count,
     case 1:
       return check(table_->cuMemsetD8Async(dst, static_cast<unsigned char>(value), count, stream), "cuMemsetD8Async");
     case 2:
-      return check(table_->cuMemsetD16Async(dst, static_cast<unsigned short>(value), count, stream), "cuMemsetD16Async");
-    case 4:
-      return check(table_->cuMemsetD32Async(dst, value, count, stream), "cuMemsetD32Async");
-    default:
-      throw ArgumentError("fill", "value_bytes", "be 1, 2 or 4", std::to_string(value_bytes));
+      return check(table_->cuMemsetD16Async(dst, static_cast<unsigned short>(value), count, stream),
+                   "cuMemsetD16Async");
+    case 4: return check(table_->cuMemsetD32Async(dst, value, count, stream), "cuMemsetD32Async");
+    default: throw ArgumentError("fill", "value_bytes", "be 1, 2 or 4", std::to_string(value_bytes));
   }
 }
 
@@ -301,7 +300,8 @@ FunctionAttributes Api::attributes(FunctionHandle function) const {
 }
 
 void Api::set_max_dynamic_shared(FunctionHandle function, int bytes) const {
-  check(table_->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes), "cuFuncSetAttribute");
+  check(table_->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes),
+        "cuFuncSetAttribute");
 }
 
 int Api::suggested_block_size(FunctionHandle function, size_t dynamic_shared) const {
@@ -311,7 +311,8 @@ int Api::suggested_block_size(FunctionHandle function, size_t dynamic_shared) co
   return block;
 }
 
-int Api::launch(FunctionHandle function, const LaunchShape& shape, StreamHandle stream, void** arguments) const noexcept {
+int Api::launch(FunctionHandle function, const LaunchShape& shape, StreamHandle stream,
+                void** arguments) const noexcept {
   return table_->cuLaunchKernel(function, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1],
                                 shape.block[2], shape.shared_bytes, stream, arguments, nullptr);
 }
@@ -336,8 +337,7 @@ bool is_sticky(int code) {
     case 810:  // MPS_CLIENT_TERMINATED
     case 911:  // EXTERNAL_DEVICE
       return true;
-    default:
-      return false;
+    default: return false;
   }
 }
 

@@ -31,8 +31,8 @@ struct CaptureInfo {
 
 struct DeviceProperties {
   std::string name;
-  std::string uuid;      // "GPU-..." or empty
-  std::string pci_bus;   // "0000:01:00.0" or empty
+  std::string uuid;     // "GPU-..." or empty
+  std::string pci_bus;  // "0000:01:00.0" or empty
   int64_t total_memory = 0;
   int sm_major = 0, sm_minor = 0;  // 0, 0 on the host table
   int sm_count = 0;

@@ -23,7 +23,9 @@ constexpr const char* kNotDetected = "CUDA driver not detected: ";
 
 using GetProcAddress = CUresult (*)(const char* symbol, void** function, int version, uint64_t flags, int* status);
 
-std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
 // Launches on many streams share hardware queues; the driver reads this once, when it starts.
 void set_max_connections() {
@@ -48,7 +50,8 @@ const CudaDriver& driver() {
 std::string fill_cuda_table(const std::function<void*(const char*)>& symbol, CudaTable* table, int* version) {
   table->cuDriverGetVersion = reinterpret_cast<decltype(table->cuDriverGetVersion)>(symbol("cuDriverGetVersion"));
   if (table->cuDriverGetVersion == nullptr) return "has no cuDriverGetVersion";
-  if (CUresult code = table->cuDriverGetVersion(version)) return "cuDriverGetVersion failed with code " + std::to_string(code);
+  if (CUresult code = table->cuDriverGetVersion(version))
+    return "cuDriverGetVersion failed with code " + std::to_string(code);
   if (*version < kMinDriverVersion) {
     return "serves CUDA " + version_text(*version) + ", needed is " + version_text(kMinDriverVersion) +
            " (driver 525) or newer";
@@ -65,7 +68,7 @@ std::string fill_cuda_table(const std::function<void*(const char*)>& symbol, Cud
     }
     return symbol(exported);
   };
-#define GPUKIT_CUDA_FIND(name, wanted, exported, parameters)                               \
+#define GPUKIT_CUDA_FIND(name, wanted, exported, parameters)                            \
   table->name = reinterpret_cast<decltype(table->name)>(find(#name, wanted, exported)); \
   if (table->name == nullptr) return "has no " #name;
   GPUKIT_CUDA_FUNCTIONS(GPUKIT_CUDA_FIND)
@@ -79,7 +82,9 @@ CudaDriver open_cuda_driver(std::span<const char* const> names) {
   for (const char* name : names) {
     std::string reason;
     Dynlib library = Dynlib::open(name, &reason);
-    if (library) reason = fill_cuda_table([&](const char* symbol) { return library.symbol(symbol); }, &driver.table, &driver.version);
+    if (library)
+      reason =
+          fill_cuda_table([&](const char* symbol) { return library.symbol(symbol); }, &driver.table, &driver.version);
     if (library && reason.empty()) {
       driver.usable = true;
       driver.path = library.path();

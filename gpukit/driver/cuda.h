@@ -12,7 +12,8 @@ namespace gpukit::driver {
 /// CUDA 12.0, driver 525.
 inline constexpr int kMinDriverVersion = 12000;
 
-/// The driver's entry points, or null when there is none that serves. The first call opens the library; nothing before it does.
+/// The driver's entry points, or null when there is none that serves. The first call opens the library; nothing before
+/// it does.
 const CudaTable* cuda_table();
 /// Without a driver: `CUDA driver not detected: ` and every path tried with its reason. With one: its path and version.
 std::string cuda_load_report();

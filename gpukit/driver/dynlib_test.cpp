@@ -38,7 +38,8 @@ TEST(Dynlib, SaysWhyItFailed) {
   EXPECT_FALSE(Dynlib::open("libgpukit-never-there.so.1", &reason));
   EXPECT_EQ(reason, "cannot open shared object file: No such file or directory");
 
-  std::string path = (std::filesystem::temp_directory_path() / ("gpukit-not-a-library-" + std::to_string(getpid()))).string();
+  std::string path =
+      (std::filesystem::temp_directory_path() / ("gpukit-not-a-library-" + std::to_string(getpid()))).string();
   std::ofstream(path) << "this is text, and long enough not to be called too short by the loader of the system.\n";
   EXPECT_FALSE(Dynlib::open(path, &reason));
   EXPECT_NE(reason.find("ELF"), std::string::npos) << reason;

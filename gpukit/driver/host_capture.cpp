@@ -109,7 +109,8 @@ CUresult end(CUstream handle, CUgraph* graph) {
   return CUDA_SUCCESS;
 }
 
-CUresult info(CUstream handle, int* status, uint64_t* id, CUgraph* graph, const CUgraphNode** dependencies, size_t* count) {
+CUresult info(CUstream handle, int* status, uint64_t* id, CUgraph* graph, const CUgraphNode** dependencies,
+              size_t* count) {
   if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(state().mutex);
   std::shared_ptr<Stream> stream;

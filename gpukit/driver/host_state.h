@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -77,7 +78,7 @@ struct State {
   Registry<Graph> graphs;
   Registry<GraphExec> execs;
   std::unordered_set<CUdeviceptr> memory;
-  std::unordered_set<void*> pinned;
+  std::map<CUdeviceptr, size_t> pinned;  // page-locked blocks: first byte, bytes
   std::vector<std::shared_ptr<Capture>> captures;
   uint64_t next_capture = 1;
 };

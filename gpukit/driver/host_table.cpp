@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "gpukit/base/files.h"
@@ -17,7 +18,8 @@ namespace gpukit::driver::host {
 namespace {
 
 #if !defined(_WIN32)
-// A fork can happen while another thread holds a lock; the child has only the forking thread, so no work is running there.
+// A fork can happen while another thread holds a lock; the child has only the forking thread, so no work is running
+// there.
 void before_fork() { state().mutex.lock(); }
 void after_fork_parent() { state().mutex.unlock(); }
 void after_fork_child() {
@@ -97,7 +99,8 @@ constexpr ErrorName kErrorNames[] = {
 
 CUresult get_error_name(CUresult code, const char** name) {
   if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  auto found = std::find_if(std::begin(kErrorNames), std::end(kErrorNames), [&](const ErrorName& e) { return e.code == code; });
+  auto found =
+      std::find_if(std::begin(kErrorNames), std::end(kErrorNames), [&](const ErrorName& e) { return e.code == code; });
   *name = found == std::end(kErrorNames) ? nullptr : found->name;
   return *name == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -198,7 +201,8 @@ CUresult primary_release(CUdevice device) {
   if (CUresult code = check_device(device)) return code;
   std::lock_guard lock(state().mutex);
   auto& contexts = state().contexts;
-  if (contexts.size() <= static_cast<size_t>(device) || contexts[device]->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
+  if (contexts.size() <= static_cast<size_t>(device) || contexts[device]->retained == 0)
+    return CUDA_ERROR_INVALID_CONTEXT;
   --contexts[device]->retained;
   return CUDA_SUCCESS;
 }
@@ -290,25 +294,26 @@ CUresult pinned_allocate(void** memory, size_t bytes, unsigned) {
   if (!could_exist(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   *memory = allocate_aligned(bytes);
   if (*memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  state().pinned.insert(*memory);
+  state().pinned.emplace(reinterpret_cast<CUdeviceptr>(*memory), bytes);
   return CUDA_SUCCESS;
 }
 
-/// Knows page-locked blocks by their first byte; other addresses are the program's own.
+// Memory that did not come from here is the program's own, which the real driver does not know either.
 CUresult pointer_get_attribute(void* value, int attribute, CUdeviceptr address) {
-  constexpr int kMemoryType = 2;
-  constexpr unsigned kHostMemory = 1;
-  if (value == nullptr || attribute != kMemoryType) return CUDA_ERROR_INVALID_VALUE;
+  if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_MEMORY_TYPE) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(state().mutex);
-  if (state().pinned.count(reinterpret_cast<void*>(address)) == 0) return CUDA_ERROR_INVALID_VALUE;
-  *static_cast<unsigned*>(value) = kHostMemory;
+  auto after = state().pinned.upper_bound(address);
+  if (after == state().pinned.begin()) return CUDA_ERROR_INVALID_VALUE;
+  auto [first, bytes] = *std::prev(after);
+  if (address - first >= bytes) return CUDA_ERROR_INVALID_VALUE;
+  *static_cast<unsigned*>(value) = CU_MEMORYTYPE_HOST;
   return CUDA_SUCCESS;
 }
 
 CUresult pinned_free(void* memory) {
   std::lock_guard lock(state().mutex);
   if (CUresult code = refuse_while_capturing()) return code;
-  if (state().pinned.erase(memory) == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (state().pinned.erase(reinterpret_cast<CUdeviceptr>(memory)) == 0) return CUDA_ERROR_INVALID_VALUE;
   release_aligned(memory);
   return CUDA_SUCCESS;
 }

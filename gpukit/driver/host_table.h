@@ -1,5 +1,6 @@
 // The CPU's driver: the same entry points over plain memory. Submitted work runs at once on the calling thread;
-// streams, events, capture and graphs follow the CUDA driver's rules and give its error codes. Kernels are not supported.
+// streams, events, capture and graphs follow the CUDA driver's rules and give its error codes. Kernels are not
+// supported.
 #pragma once
 
 #include <functional>

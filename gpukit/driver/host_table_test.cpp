@@ -1,78 +1,44 @@
-// The host table follows the CUDA driver's rules for memory, streams, events, capture and graphs.
+// The host table follows the CUDA driver's rules for devices, memory, streams and events.
 #include "gpukit/driver/host_table.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#if !defined(_WIN32)
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
 #include "gpukit/base/error.h"
-#include "gpukit/driver/api.h"
 #include "gpukit/driver/objects.h"
+#include "tests/support/host_fixture.h"
 
 namespace gpukit::driver {
 namespace {
 
-class HostTable : public testing::Test {
- protected:
-  HostTable() {
-    table.cuInit(0);
-    context = api.retain_primary(0);
-    api.make_current(context);
-    stream = api.create_stream(0);
-    second = api.create_stream(-1);
-    event = api.create_event(true, false);
-  }
-  ~HostTable() override {
-    GraphHandle left = nullptr;
-    for (StreamHandle s : {stream, second}) {
-      if (api.capture_info(s).status != CaptureStatus::none) table.cuStreamEndCapture(s, &left);
-    }
-    if (left != nullptr) api.destroy_graph(left);
-    api.destroy_event(event);
-    api.destroy_stream(second);
-    api.destroy_stream(stream);
-    api.release_primary(0);
-    set_host_device_count(1);
-  }
-
-  void push(StreamHandle to, int value) {
-    values.push_back({&order, value});
-    api.launch_host(to, [](void* p) { static_cast<Entry*>(p)->append(); }, &values.back());
-  }
-
-  CUresult end(StreamHandle of) {
-    GraphHandle graph = nullptr;
-    CUresult code = table.cuStreamEndCapture(of, &graph);
-    if (graph != nullptr) api.destroy_graph(graph);
-    return code;
-  }
-
-  struct Entry {
-    std::vector<int>* order;
-    int value;
-    void append() { order->push_back(value); }
-  };
-
-  const CudaTable& table = host_table();
-  Api api{host_table(), DeviceKind::cpu};
-  ContextHandle context = nullptr;
-  StreamHandle stream = nullptr, second = nullptr;
-  EventHandle event = nullptr;
-  std::vector<int> order;
-  std::deque<Entry> values;
-};
-
-#define EXPECT_CODE(expected, call) EXPECT_EQ(static_cast<int>(expected), static_cast<int>(call))
+class HostTable : public HostTableTest {};
 
 TEST_F(HostTable, EveryEntryIsFilled) {
 #define GPUKIT_TEST_FILLED(name, version, symbol, parameters) EXPECT_NE(table.name, nullptr) << #name;
   GPUKIT_CUDA_FUNCTIONS(GPUKIT_TEST_FILLED)
 #undef GPUKIT_TEST_FILLED
+}
+
+TEST(DriverCodes, StickyOnesAreThoseThatKillTheContext) {
+  for (int code : {700, 702, 710, 714, 715, 716, 717, 718, 719, 721}) EXPECT_TRUE(is_sticky(code)) << code;
+  for (int code : {0, 1, 2, 100, 400, 600, 701, 801, 900, 904, 999}) EXPECT_FALSE(is_sticky(code)) << code;
+}
+
+TEST_F(HostTable, UnknownCodeStillHasAName) {
+  EXPECT_EQ(api.error_name(CUDA_ERROR_INVALID_VALUE), "CUDA_ERROR_INVALID_VALUE");
+  EXPECT_EQ(api.error_name(12345), "CUDA_ERROR_12345");
 }
 
 TEST_F(HostTable, PropertiesNameTheSimulation) {
@@ -104,6 +70,10 @@ TEST_F(HostTable, MemoryIsAlignedAndCounted) {
   EXPECT_CODE(CUDA_ERROR_OUT_OF_MEMORY, table.cuMemAlloc(&address, SIZE_MAX / 2));
   EXPECT_CODE(CUDA_ERROR_INVALID_VALUE, table.cuMemFreeHost(&address));
   void* pinned = api.allocate_pinned(10);
+  EXPECT_TRUE(api.is_page_locked(pinned));
+  EXPECT_TRUE(api.is_page_locked(static_cast<char*>(pinned) + 9));
+  EXPECT_FALSE(api.is_page_locked(static_cast<char*>(pinned) + 10));
+  EXPECT_FALSE(api.is_page_locked(&address));
   EXPECT_CODE(CUDA_SUCCESS, table.cuMemFreeHost(pinned));
 }
 
@@ -178,6 +148,7 @@ TEST_F(HostTable, NeedsACurrentContext) {
 TEST_F(HostTable, TwoDevicesAreApart) {
   set_host_device_count(2);
   EXPECT_EQ(api.device_count(), 2);
+  std::optional<Context> closing(std::in_place, api, 1);
   Context first(api, 0), other(api, 1);
   EXPECT_NE(first.handle(), other.handle());
   EXPECT_EQ(other.device(), (Device{DeviceKind::cpu, 1}));
@@ -193,10 +164,20 @@ TEST_F(HostTable, TwoDevicesAreApart) {
   set_host_device_count(1);
   EXPECT_THROW(Context(api, 1), CudaError);
   set_host_device_count(2);
+  closing.reset();
+  other.make_current();  // retained twice, released once
+}
+
+TEST_F(HostTable, ReleasedContextIsRefused) {
+  set_host_device_count(2);
+  ContextHandle other = api.retain_primary(1);
+  api.make_current(other);
   api.release_primary(1);
-  api.make_current(first.handle());
-  EXPECT_THROW(other.make_current(), CudaError);
-  api.release_primary(0);
+  CUdeviceptr address = 0;
+  EXPECT_CODE(CUDA_ERROR_INVALID_CONTEXT, table.cuMemAlloc(&address, 16));
+  api.make_current(context);
+  EXPECT_CODE(CUDA_ERROR_INVALID_CONTEXT, table.cuCtxSetCurrent(other));
+  EXPECT_CODE(CUDA_ERROR_INVALID_CONTEXT, table.cuDevicePrimaryCtxRelease(1));
 }
 
 TEST_F(HostTable, EventTimes) {
@@ -267,157 +248,37 @@ TEST_F(HostTable, QueryAndSynchronizeSeeWorkOfAnotherThread) {
   worker.join();
 }
 
-TEST_F(HostTable, CaptureRecordsAndGraphReplays) {
-  api.begin_capture(stream);
-  CaptureInfo info = api.capture_info(stream);
-  EXPECT_EQ(info.status, CaptureStatus::active);
-  EXPECT_NE(info.id, 0u);
-  EXPECT_EQ(api.capture_info(second).status, CaptureStatus::none);
-  push(stream, 1);
-  push(second, 100);  // not captured: runs now
-  push(stream, 2);
-  EXPECT_EQ(order, std::vector<int>({100}));
-  GraphHandle graph = api.end_capture(stream);
-  EXPECT_EQ(api.graph_nodes(graph), 2u);
-  GraphExecHandle exec = api.instantiate(graph);
-  api.destroy_graph(graph);
-  order.clear();
-  api.launch_graph(exec, stream);
-  api.launch_graph(exec, second);
-  EXPECT_EQ(order, std::vector<int>({1, 2, 1, 2}));
-  // A graph launched inside a capture is one node of the new graph.
-  api.begin_capture(stream);
-  api.launch_graph(exec, stream);
-  push(stream, 3);
-  GraphHandle outer = api.end_capture(stream);
-  EXPECT_EQ(api.graph_nodes(outer), 2u);
-  GraphExecHandle outer_exec = api.instantiate(outer);
-  api.destroy_graph_exec(exec);
-  order.clear();
-  api.launch_graph(outer_exec, stream);
-  EXPECT_EQ(order, std::vector<int>({1, 2, 3}));
-  api.destroy_graph(outer);
-  api.destroy_graph_exec(outer_exec);
-}
-
-TEST_F(HostTable, SecondStreamJoinsByEvent) {
-  EventHandle back = api.create_event(false, false);
-  api.begin_capture(stream);
-  push(stream, 1);
-  api.record_event(event, stream);
-  api.wait_event(second, event);
-  EXPECT_EQ(api.capture_info(second).id, api.capture_info(stream).id);
-  push(second, 2);
-  push(stream, 3);
-  api.record_event(back, second);
-  api.wait_event(stream, back);
-  push(stream, 4);
-  GraphHandle graph = api.end_capture(stream);
-  EXPECT_EQ(api.capture_info(second).status, CaptureStatus::none);
-  GraphExecHandle exec = api.instantiate(graph);
-  auto nodes = host_graph_nodes(exec);
-  ASSERT_EQ(nodes->size(), 4u);
-  EXPECT_EQ((*nodes)[1].after, std::vector<int>({0}));
-  EXPECT_EQ((*nodes)[2].after, std::vector<int>({0}));
-  EXPECT_EQ((*nodes)[3].after, std::vector<int>({1, 2}));
-  api.destroy_graph(graph);
-  api.destroy_graph_exec(exec);
-  api.destroy_event(back);
-}
-
-TEST_F(HostTable, UnjoinedWorkIsAnError) {
-  api.begin_capture(stream);
-  push(stream, 1);
-  api.record_event(event, stream);
-  api.wait_event(second, event);
-  push(second, 2);
-  EXPECT_CODE(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, end(stream));
-  EXPECT_EQ(api.capture_info(stream).status, CaptureStatus::none);
-  EXPECT_EQ(api.capture_info(second).status, CaptureStatus::none);
-  push(second, 3);
-  EXPECT_EQ(order, std::vector<int>({3}));
-}
-
-TEST_F(HostTable, WaitingInACaptureInvalidatesIt) {
-  CUdeviceptr address = 0;
-  void* pinned = nullptr;
-  auto refused = [&](auto call, int expected) {
-    api.begin_capture(stream);
-    push(stream, 1);
-    EXPECT_CODE(expected, call());
-    EXPECT_EQ(api.capture_info(stream).status, CaptureStatus::invalidated);
-    EXPECT_CODE(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, table.cuMemsetD8Async(0, 0, 0, stream));
-    EXPECT_CODE(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end(stream));
-    EXPECT_EQ(api.capture_info(stream).status, CaptureStatus::none);
-  };
-  refused([&] { return table.cuStreamSynchronize(stream); }, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  refused([&] { return table.cuStreamQuery(stream); }, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  refused([&] { return table.cuCtxSynchronize(); }, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  refused([&] { return table.cuMemAlloc(&address, 16); }, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  refused([&] { return table.cuMemHostAlloc(&pinned, 16, 0); }, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  refused(
-      [&] {
-        api.record_event(event, stream);
-        return table.cuEventSynchronize(event);
-      },
-      CUDA_ERROR_CAPTURED_EVENT);
-  api.record_event(event, second);
-  refused([&] { return table.cuStreamWaitEvent(stream, event, 0); }, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
-  EXPECT_TRUE(order.empty());
-}
-
-TEST_F(HostTable, RelaxedThreadMayAllocateWhileCapturing) {
-  api.begin_capture(stream);
-  int mode = api.relax_capture();
-  Address address = api.allocate(16);
-  EXPECT_EQ(api.release(address), 0);
-  api.restore_capture(mode);
-  EXPECT_CODE(CUDA_SUCCESS, end(stream));
-}
-
-TEST_F(HostTable, CaptureBelongsToItsThread) {
-  api.begin_capture(stream);
-  std::thread([&] {
+#if !defined(_WIN32)
+TEST_F(HostTable, ForkedChildUsesAStreamThatWasBusy) {
+  std::atomic<int> stage{0};
+  std::thread worker([&] {
     api.make_current(context);
-    Address address = api.allocate(16);  // other threads are not bound
-    EXPECT_EQ(api.release(address), 0);
-    EXPECT_CODE(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, end(stream));
-  }).join();
-  EXPECT_EQ(api.capture_info(stream).status, CaptureStatus::active);
-  EXPECT_CODE(CUDA_SUCCESS, end(stream));
+    auto busy = [](void* p) {
+      auto& s = *static_cast<std::atomic<int>*>(p);
+      s = 1;
+      while (s != 2) std::this_thread::yield();
+    };
+    api.launch_host(stream, busy, &stage);
+  });
+  while (stage != 1) std::this_thread::yield();
+  pid_t child = fork();
+  if (child == 0) {
+    push(stream, 5);
+    bool right = order == std::vector<int>{5} && table.cuCtxSynchronize() == CUDA_SUCCESS;
+    _exit(right ? 0 : 1);
+  }
+  stage = 2;
+  worker.join();
+  ASSERT_GT(child, 0);
+  int status = -1;
+  // A child that waits for a lock nobody holds would never end.
+  for (int i = 0; i < 1000 && waitpid(child, &status, WNOHANG) == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  if (status == -1) kill(child, SIGKILL);
+  EXPECT_EQ(status, 0);
 }
-
-TEST_F(HostTable, CaptureStateErrors) {
-  EXPECT_CODE(CUDA_ERROR_ILLEGAL_STATE, end(stream));
-  EXPECT_CODE(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, table.cuStreamBeginCapture(nullptr, 1));
-  api.begin_capture(stream);
-  EXPECT_CODE(CUDA_ERROR_ILLEGAL_STATE, table.cuStreamBeginCapture(stream, 1));
-  api.record_event(event, stream);
-  api.wait_event(second, event);
-  EXPECT_CODE(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, end(second));
-  EXPECT_CODE(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end(stream));
-  EXPECT_CODE(CUDA_ERROR_CAPTURED_EVENT, table.cuStreamWaitEvent(stream, event, 0));
-}
-
-TEST_F(HostTable, TwoCapturesDoNotMerge) {
-  api.begin_capture(stream);
-  api.begin_capture(second);
-  api.record_event(event, stream);
-  EXPECT_CODE(CUDA_ERROR_STREAM_CAPTURE_MERGE, table.cuStreamWaitEvent(second, event, 0));
-  EXPECT_CODE(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end(stream));
-  EXPECT_CODE(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, end(second));
-}
-
-TEST_F(HostTable, DestroyingACapturingStreamEndsItsCapture) {
-  StreamHandle origin = api.create_stream(0);
-  api.begin_capture(origin);
-  api.record_event(event, origin);
-  api.wait_event(stream, event);
-  api.destroy_stream(origin);
-  EXPECT_EQ(api.capture_info(stream).status, CaptureStatus::none);
-  Address address = api.allocate(16);
-  EXPECT_EQ(api.release(address), 0);
-}
+#endif
 
 }  // namespace
 }  // namespace gpukit::driver

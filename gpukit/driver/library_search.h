@@ -1,5 +1,6 @@
-// Where NVIDIA's libraries may be. A place holds one consistent set: NVRTC, its builtins and cuBLASLt of one CUDA major.
-// Order: already in the process, wheels in site-packages, CONDA_PREFIX, the system's loader, CUDA_PATH and CUDA_HOME.
+// Where NVIDIA's libraries may be. A place holds one consistent set: NVRTC, its builtins and cuBLASLt of one CUDA
+// major. Order: already in the process, wheels in site-packages, CONDA_PREFIX, the system's loader, CUDA_PATH and
+// CUDA_HOME.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,8 @@ void set_site_packages(std::vector<std::string> folders);
 /// Grows with each set_site_packages, so that a failed search can be repeated.
 uint64_t site_packages_version();
 
-/// Everything worth trying for `library`, in order, newest CUDA major first within a place. Files that a place should have but
-/// has not are added to `missing`.
+/// Everything worth trying for `library`, in order, newest CUDA major first within a place. Files that a place should
+/// have but has not are added to `missing`.
 std::vector<LibraryCandidate> library_candidates(NvidiaLibrary library, std::vector<LibraryAttempt>* missing);
 
 /// `libnvrtc.so.12`, `nvrtc64_120_0.dll`, ...

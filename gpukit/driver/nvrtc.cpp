@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kNotAvailable = "NVRTC JIT compiler not available: ";
 
 std::string fill(const Dynlib& library, NvrtcTable* table) {
-#define GPUKIT_NVRTC_FIND(name)                                                  \
+#define GPUKIT_NVRTC_FIND(name)                                                 \
   table->name = reinterpret_cast<decltype(table->name)>(library.symbol(#name)); \
   if (table->name == nullptr) return "has no " #name;
   GPUKIT_NVRTC_FIND(nvrtcVersion)
@@ -60,8 +60,8 @@ std::vector<int> supported_archs(const NvrtcTable& table) {
 }
 
 bool knows_a_chip(const std::vector<int>& archs, const std::vector<int>& chips) {
-  return chips.empty() ||
-         std::any_of(chips.begin(), chips.end(), [&](int chip) { return std::binary_search(archs.begin(), archs.end(), chip); });
+  return chips.empty() || std::any_of(chips.begin(), chips.end(),
+                                      [&](int chip) { return std::binary_search(archs.begin(), archs.end(), chip); });
 }
 
 // Empty when the candidate serves; then `found` is complete.
@@ -73,7 +73,8 @@ std::string try_candidate(const LibraryCandidate& candidate, const NvrtcSearch& 
   if (reason = fill(library, &made.table); !reason.empty()) return reason;
   if (made.table.nvrtcVersion(&made.version.major, &made.version.minor) != 0) return "does not tell its version";
   if (search.driver_major != 0 && made.version.major > search.driver_major) {
-    return "CUDA " + std::to_string(made.version.major) + " is newer than the driver's " + std::to_string(search.driver_major);
+    return "CUDA " + std::to_string(made.version.major) + " is newer than the driver's " +
+           std::to_string(search.driver_major);
   }
   made.archs = supported_archs(made.table);
   if (!knows_a_chip(made.archs, search.chips)) return "does not know SM " + std::to_string(search.chips.front());
@@ -95,8 +96,10 @@ std::vector<int> chips_present() {
     CUdevice device = 0;
     int major = 0, minor = 0;
     if (cuda->cuDeviceGet(&device, i) != CUDA_SUCCESS) continue;
-    if (cuda->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) != CUDA_SUCCESS) continue;
-    if (cuda->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) != CUDA_SUCCESS) continue;
+    if (cuda->cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) != CUDA_SUCCESS)
+      continue;
+    if (cuda->cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) != CUDA_SUCCESS)
+      continue;
     chips.push_back(major * 10 + minor);
   }
   return chips;

@@ -32,8 +32,9 @@ struct NvrtcTable {
   nvrtcResult (*nvrtcGetProgramLog)(nvrtcProgram program, char* log) = nullptr;
 };
 
-/// Null when there is none that serves; `reason` (may be null) then gets `NVRTC JIT compiler not available: `, every path tried with
-/// its reason, and what to type. Searched at the first call, and again after set_site_packages while there is none.
+/// Null when there is none that serves; `reason` (may be null) then gets `NVRTC JIT compiler not available: `, every
+/// path tried with its reason, and what to type. Searched at the first call, and again after set_site_packages while
+/// there is none.
 const NvrtcTable* nvrtc(std::string* reason);
 
 struct NvrtcVersion {

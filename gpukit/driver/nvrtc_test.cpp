@@ -35,7 +35,9 @@ class ScopedVariable {
 
 class LibrarySearch : public testing::Test {
  protected:
-  LibrarySearch() : root(fs::temp_directory_path() / ("gpukit-search-" + std::to_string(counter++) + "-" + std::to_string(getpid()))) {
+  LibrarySearch()
+      : root(fs::temp_directory_path() /
+             ("gpukit-search-" + std::to_string(counter++) + "-" + std::to_string(getpid()))) {
     fs::create_directories(root);
     set_site_packages({});
   }
@@ -71,8 +73,8 @@ TEST_F(LibrarySearch, OrderOfPlaces) {
   set_site_packages({(root / "empty").string(), (root / "site").string()});
   std::vector<LibraryAttempt> missing;
   auto found = library_candidates(NvidiaLibrary::nvrtc, &missing);
-  EXPECT_EQ(paths(found), (std::vector<std::string>{"loaded libnvrtc.so.13", "loaded libnvrtc.so.12", wheel13, wheel12, conda12,
-                                                    "libnvrtc.so.13", "libnvrtc.so.12", toolkit13, home12}));
+  EXPECT_EQ(paths(found), (std::vector<std::string>{"loaded libnvrtc.so.13", "loaded libnvrtc.so.12", wheel13, wheel12,
+                                                    conda12, "libnvrtc.so.13", "libnvrtc.so.12", toolkit13, home12}));
   ASSERT_EQ(missing.size(), 4u) << str(missing);
   EXPECT_EQ(missing[0].path, (root / "empty/nvidia").string());
   EXPECT_EQ(missing[0].reason, "no such folder");
@@ -86,7 +88,8 @@ TEST_F(LibrarySearch, LibrariesOfOnePlaceShareItsName) {
   make("site/nvidia/cu13/lib/libnvrtc.so.13");
   make("site/nvidia/cu13/lib/libcublasLt.so.13");
   set_site_packages({(root / "site").string()});
-  auto nvrtc = library_candidates(NvidiaLibrary::nvrtc, nullptr), lt = library_candidates(NvidiaLibrary::cublaslt, nullptr);
+  auto nvrtc = library_candidates(NvidiaLibrary::nvrtc, nullptr),
+       lt = library_candidates(NvidiaLibrary::cublaslt, nullptr);
   ASSERT_EQ(nvrtc.size(), lt.size());
   for (size_t i = 0; i < nvrtc.size(); ++i) {
     EXPECT_EQ(nvrtc[i].place, lt[i].place);
@@ -102,7 +105,8 @@ TEST_F(LibrarySearch, ReasonNamesEachPathAndTheFix) {
   search.missing = {{"/b/libnvrtc.so.13", "no such file"}};
   NvrtcLibrary found = open_nvrtc(search);
   EXPECT_FALSE(found.usable);
-  EXPECT_TRUE(found.reason.starts_with("NVRTC JIT compiler not available: tried /b/libnvrtc.so.13 (no such file), ")) << found.reason;
+  EXPECT_TRUE(found.reason.starts_with("NVRTC JIT compiler not available: tried /b/libnvrtc.so.13 (no such file), "))
+      << found.reason;
   EXPECT_NE(found.reason.find("a/libnvrtc.so.12 ("), std::string::npos) << found.reason;
   EXPECT_NE(found.reason.find("libgpukit-absent.so.9 (not loaded in this process)"), std::string::npos) << found.reason;
   EXPECT_TRUE(found.reason.ends_with("pip install nvidia-cuda-nvrtc-cu12")) << found.reason;
@@ -141,7 +145,9 @@ TEST(Nvrtc, RealOneCompilesAndItsRulesHold) {
   EXPECT_FALSE(nvrtc_archs().empty());
 
   nvrtcProgram program = nullptr;
-  ASSERT_EQ(table->nvrtcCreateProgram(&program, "template<class T> __global__ void k(T* x) { *x = 1; }", "k.cu", 0, nullptr, nullptr), 0);
+  ASSERT_EQ(table->nvrtcCreateProgram(&program, "template<class T> __global__ void k(T* x) { *x = 1; }", "k.cu", 0,
+                                      nullptr, nullptr),
+            0);
   ASSERT_EQ(table->nvrtcAddNameExpression(program, "k<float>"), 0);
   const char* options[] = {"-arch=sm_80"};
   EXPECT_EQ(table->nvrtcCompileProgram(program, 1, options), 0);
@@ -152,7 +158,9 @@ TEST(Nvrtc, RealOneCompilesAndItsRulesHold) {
   EXPECT_EQ(table->nvrtcGetCUBINSize(program, &bytes), 0);
   std::string cubin(bytes, '\0');
   EXPECT_EQ(table->nvrtcGetCUBIN(program, cubin.data()), 0);
-  EXPECT_TRUE(cubin.starts_with("\x7f" "ELF"));
+  EXPECT_TRUE(
+      cubin.starts_with("\x7f"
+                        "ELF"));
   EXPECT_EQ(table->nvrtcDestroyProgram(&program), 0);
 
   NvrtcSearch search;

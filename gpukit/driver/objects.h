@@ -14,7 +14,7 @@ class Capture;
 
 namespace gpukit::driver {
 
-/// A device opened through one driver: its primary context and properties. Leaked at exit like every process-wide object.
+/// A device opened through one driver: its primary context and properties. One that was opened well is never destroyed.
 class Context {
  public:
   /// Retains the primary context of `ordinal`. Throws CudaError.

@@ -1,6 +1,7 @@
 #include "gpukit/memory/caching_allocator.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "gpukit/base/error.h"
 
@@ -15,7 +16,16 @@ constexpr size_t kSmallLimit = size_t{1} << 20;
 // A cached block may be this much larger than asked before a fresh one is preferred.
 size_t largest_fit(size_t bytes) { return bytes <= kSmallLimit ? bytes * 2 : bytes + bytes / 4; }
 
-bool capturing(const driver::Stream& stream) { return stream.capture.load(std::memory_order_acquire) != nullptr; }
+// Asks the driver: a stream joins a capture by waiting for an event, before anything is submitted to it.
+bool capturing(const driver::Stream& stream) {
+  return stream.api().capture_info(stream.handle()).status != driver::CaptureStatus::none;
+}
+
+std::unique_ptr<driver::Event> record_on(const driver::Stream& stream) {
+  auto event = std::make_unique<driver::Event>(stream.context());
+  event->record(stream);
+  return event;
+}
 
 }  // namespace
 
@@ -31,10 +41,7 @@ Block CachingAllocator::allocate(size_t bytes, const std::shared_ptr<driver::Str
   FreeBlock block;
   auto own = caches_.find(stream->id());
   bool hit = own != caches_.end() && take(own->second, rounded, &block);
-  if (!hit) {
-    context_.make_current();
-    hit = take_from_other_stream(rounded, stream, &block);
-  }
+  if (!hit) hit = take_from_other_stream(rounded, stream, &block);
   if (hit) {
     ++stats_.reuses;
     stats_.cached_bytes -= static_cast<int64_t>(block.bytes);
@@ -46,12 +53,25 @@ Block CachingAllocator::allocate(size_t bytes, const std::shared_ptr<driver::Str
   return hand_out(std::move(block), *stream);
 }
 
+bool CachingAllocator::mark(FreeBlock& block) {
+  while (!block.unmarked.empty()) {
+    if (capturing(*block.unmarked.back())) return false;
+    block.events.push_back(record_on(*block.unmarked.back()));
+    block.unmarked.pop_back();
+  }
+  return true;
+}
+
 bool CachingAllocator::take(StreamCache& cache, size_t bytes, FreeBlock* block) {
   auto it = cache.blocks.lower_bound(bytes);
   if (it == cache.blocks.end() || it->first > largest_fit(bytes)) return false;
-  *block = std::move(it->second.back());
-  it->second.pop_back();
-  if (it->second.empty()) cache.blocks.erase(it);
+  auto& list = it->second;
+  auto usable = std::find_if(list.rbegin(), list.rend(), [&](FreeBlock& b) { return b.unmarked.empty() || mark(b); });
+  if (usable == list.rend()) return false;
+  std::swap(*usable, list.back());
+  *block = std::move(list.back());
+  list.pop_back();
+  if (list.empty()) cache.blocks.erase(it);
   return true;
 }
 
@@ -61,8 +81,7 @@ bool CachingAllocator::take_from_other_stream(size_t bytes, const std::shared_pt
     if (id == stream->id() || capturing(*cache.stream)) continue;
     if (cache.blocks.lower_bound(bytes) == cache.blocks.end()) continue;
     // An event recorded now covers everything the home stream did with the block.
-    auto event = std::make_unique<driver::Event>(context_);
-    event->record(*cache.stream);
+    auto event = record_on(*cache.stream);
     if (!take(cache, bytes, block)) continue;
     block->events.push_back(std::move(event));
     return true;
@@ -75,8 +94,7 @@ Block CachingAllocator::hand_out(FreeBlock block, const driver::Stream& stream) 
     for (const auto& event : block.events) stream.wait(*event);
   } catch (...) {
     // Unordered with its earlier uses the block cannot be reused; the driver frees only after all its work.
-    context_.api().release(block.address);
-    ++stats_.driver_frees;
+    release_to_driver(block.address);
     throw;
   }
   stats_.live_bytes += static_cast<int64_t>(block.bytes);
@@ -87,6 +105,7 @@ Block CachingAllocator::hand_out(FreeBlock block, const driver::Stream& stream) 
 
 driver::Address CachingAllocator::driver_allocate(size_t bytes) {
   const driver::Api& api = context_.api();
+  context_.make_current();  // taking a block may have touched another device
   int64_t trimmed = 0;
   for (int attempt = 0;; ++attempt) {
     try {
@@ -116,18 +135,32 @@ void CachingAllocator::release(Block block, const std::shared_ptr<driver::Stream
   std::lock_guard lock(mutex_);
   stats_.live_bytes -= static_cast<int64_t>(block.bytes);
   --stats_.live_blocks;
-  FreeBlock freed{block.address, block.bytes, {}};
+  FreeBlock freed{block.address, block.bytes, {}, {}};
   try {
-    if (!others.empty()) context_.make_current();
     for (const auto& stream : others) {
-      freed.events.push_back(std::make_unique<driver::Event>(context_));
-      freed.events.back()->record(*stream);
+      if (capturing(*stream))
+        freed.unmarked.push_back(stream);
+      else
+        freed.events.push_back(record_on(*stream));
     }
     store(std::move(freed), home);
   } catch (...) {
     // No event could be made to order the reuse: the driver frees only after all its work.
-    context_.api().release(block.address);
-    ++stats_.driver_frees;
+    release_to_driver(block.address);
+  }
+}
+
+void CachingAllocator::release_to_driver(driver::Address address) noexcept {
+  ++stats_.driver_frees;
+  const driver::Api& api = context_.api();
+  try {
+    context_.make_current();
+    // A capture of this thread goes on undisturbed.
+    int mode = api.relax_capture();
+    api.release(address);
+    api.restore_capture(mode);
+  } catch (...) {
+    api.release(address);
   }
 }
 
@@ -156,8 +189,10 @@ int64_t CachingAllocator::trim_locked() {
       continue;
     }
     cache.stream->synchronize();
-    for (auto& [size, list] : cache.blocks) {
-      while (!list.empty()) {
+    for (auto entry = cache.blocks.begin(); entry != cache.blocks.end();) {
+      auto& [size, list] = *entry;
+      // What a capturing stream has used stays until the capture is over.
+      while (!list.empty() && mark(list.back())) {
         for (const auto& event : list.back().events) event->synchronize();
         driver::Address address = list.back().address;
         list.pop_back();
@@ -165,10 +200,12 @@ int64_t CachingAllocator::trim_locked() {
         --stats_.cached_blocks;
         ++stats_.driver_frees;
         bytes += static_cast<int64_t>(size);
+        context_.make_current();
         context_.api().check(context_.api().release(address), "trim");
       }
+      entry = list.empty() ? cache.blocks.erase(entry) : std::next(entry);
     }
-    it = caches_.erase(it);
+    it = cache.blocks.empty() ? caches_.erase(it) : std::next(it);
   }
   return bytes;
 }

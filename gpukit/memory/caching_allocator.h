@@ -25,13 +25,17 @@ class CachingAllocator : public Resource {
   struct FreeBlock {
     driver::Address address = 0;
     size_t bytes = 0;
-    std::vector<std::unique_ptr<driver::Event>> events;  // uses on streams other than the home stream
+    std::vector<std::unique_ptr<driver::Event>> events;     // uses on streams other than the home stream
+    std::vector<std::shared_ptr<driver::Stream>> unmarked;  // such streams that were capturing: marked when it is over
   };
   struct StreamCache {
     std::shared_ptr<driver::Stream> stream;
     std::map<size_t, std::vector<FreeBlock>> blocks;
   };
 
+  /// Marks what the streams did with the block until now. False while one of them captures.
+  bool mark(FreeBlock& block);
+  void release_to_driver(driver::Address address) noexcept;
   bool take(StreamCache& cache, size_t bytes, FreeBlock* block);
   bool take_from_other_stream(size_t bytes, const std::shared_ptr<driver::Stream>& stream, FreeBlock* block);
   Block hand_out(FreeBlock block, const driver::Stream& stream);

@@ -32,6 +32,7 @@ struct Registry {
   std::mutex mutex;
   std::atomic<DeviceState*> opened[2][kMaxDevices] = {};
   std::atomic<const driver::CudaTable*> host{nullptr};
+  std::vector<DeviceState*> dropped;  // by replace_host_driver: arrays may still refer to them
   std::unique_ptr<CudaProbe> probe;
   uint64_t cuda_generation = 0;  // of the process that initialised the driver
 };
@@ -51,7 +52,7 @@ driver::Api host_api() {
 driver::Api cuda_api() { return driver::Api(*driver::cuda_table(), DeviceKind::cuda); }
 
 CudaProbe look_for_cuda() {
-  if (driver::cuda_table() == nullptr) return {0, "CUDA driver not detected: " + driver::cuda_load_report()};
+  if (driver::cuda_table() == nullptr) return {0, driver::cuda_load_report()};
   driver::Api api = cuda_api();
   int count = 0;
   try {
@@ -94,6 +95,7 @@ void check_chip(const driver::DeviceProperties& p) {
 }
 
 DeviceState& open_slow(Device device) {
+  env::check();
   if (device.index < 0 || device.index >= kMaxDevices)
     throw DeviceError("device index must be 0 to " + std::to_string(kMaxDevices - 1) + ", got " + str(device));
   const bool cuda = device.kind == DeviceKind::cuda;
@@ -211,7 +213,9 @@ void synchronize(const driver::Stream& stream, const char* caller) {
 void replace_host_driver(const driver::CudaTable& table) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
-  for (auto& slot : r.opened[static_cast<int>(DeviceKind::cpu)]) slot.store(nullptr, std::memory_order_release);
+  for (auto& slot : r.opened[static_cast<int>(DeviceKind::cpu)]) {
+    if (DeviceState* state = slot.exchange(nullptr, std::memory_order_acq_rel)) r.dropped.push_back(state);
+  }
   r.host.store(&table, std::memory_order_release);
 }
 
