@@ -1,0 +1,52 @@
+// The kernels a wheel carries: a read-only file in the cache's own format, found by key, made when the wheel is built.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpukit/base/files.h"
+#include "gpukit/jit/compiler.h"
+
+namespace gpukit::jit {
+
+class Bundle {
+ public:
+  /// Checks the header and the index. Throws FileError, FormatError.
+  static std::unique_ptr<Bundle> open(const std::string& path);
+
+  /// The compiler that made every entry: part of their keys.
+  CompilerVersion compiler() const { return compiler_; }
+  /// Targets it holds: `sm_80`, `sm_90a`, `compute_80`, ...
+  const std::vector<std::string>& archs() const { return archs_; }
+  size_t size() const { return count_; }
+  size_t bytes() const { return file_.size(); }
+  const std::string& path() const { return path_; }
+  /// nullopt when there is no entry, or a damaged one.
+  std::optional<Image> find(const Key& key) const;
+  /// The entry of `request` for its arch, with the bundle's own compiler in the key.
+  std::optional<Image> find(const CompileRequest& request) const { return find(key_of(request, compiler_)); }
+
+ private:
+  Bundle() = default;
+  std::string path_;
+  files::Mapping file_;
+  CompilerVersion compiler_;
+  std::vector<std::string> archs_;
+  size_t count_ = 0;
+  size_t index_offset_ = 0, data_offset_ = 0;
+};
+
+/// Writes a bundle in one step. `entries` are encoded images with their keys, in any order.
+void write_bundle(const std::string& path, CompilerVersion compiler, const std::vector<std::string>& archs,
+                  std::vector<std::pair<Key, std::string>> entries);
+
+/// The process's bundle, or null. Looked for once: the path set here.
+const Bundle* bundle();
+/// Why there is none; empty when there is one.
+std::string bundle_reason();
+/// Where the wheel's bundle lies. Called by the Python package; takes effect until the first kernel is asked for.
+void set_bundle_path(const std::string& path);
+
+}  // namespace gpukit::jit

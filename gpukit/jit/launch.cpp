@@ -1,0 +1,89 @@
+#include "gpukit/jit/launch.h"
+
+#include <cstring>
+#include <vector>
+
+#include "gpukit/base/error.h"
+#include "gpukit/runtime/launch_gate.h"
+#include "gpukit/runtime/session.h"
+
+namespace gpukit::jit::detail {
+namespace {
+
+driver::LaunchShape shape_of(const LaunchConfig& config) {
+  return {{config.grid_x, config.grid_y, config.grid_z},
+          {config.block_x, config.block_y, config.block_z},
+          config.shared_bytes};
+}
+
+std::string triple(const unsigned (&v)[3]) {
+  return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) + ")";
+}
+
+/// A launch with its own copy of the parameters, to be issued again.
+class KeptLaunch {
+ public:
+  KeptLaunch(driver::FunctionHandle function, const driver::LaunchShape& shape, void** values,
+             std::span<const uint32_t> sizes)
+      : function_(function), shape_(shape) {
+    size_t total = 0;
+    for (uint32_t size : sizes) {
+      offsets_.push_back(total);
+      total += (size + 15) / 16 * 16;
+    }
+    bytes_.resize(total / 16 + 1);
+    for (size_t i = 0; i < sizes.size(); ++i) std::memcpy(at(i), values[i], sizes[i]);
+  }
+  int operator()(const driver::Stream& stream) {
+    std::vector<void*> values(offsets_.size() + 1);
+    for (size_t i = 0; i < offsets_.size(); ++i) values[i] = at(i);
+    return stream.api().launch(function_, shape_, stream.handle(), values.data());
+  }
+
+ private:
+  struct alignas(16) Slot {
+    unsigned char bytes[16];
+  };
+  void* at(size_t i) { return reinterpret_cast<unsigned char*>(bytes_.data()) + offsets_[i]; }
+  driver::FunctionHandle function_;
+  driver::LaunchShape shape_;
+  std::vector<size_t> offsets_;
+  std::vector<Slot> bytes_;
+};
+
+/// Says which launch it was, beside what the gate says.
+[[noreturn]] void fail(runtime::Submission& submission, int code, const Kernel& kernel,
+                       const driver::LaunchShape& shape) {
+  try {
+    submission.done(code, {});
+  } catch (const CudaError& e) {
+    std::string detail = "grid " + triple(shape.grid) + ", block " + triple(shape.block) + ", " +
+                         std::to_string(shape.shared_bytes) + " bytes of shared memory; " + e.what();
+    throw CudaError(std::string("launch of ") + kernel.name(), code, e.name, detail);
+  }
+  throw CudaError(std::string("launch of ") + kernel.name(), code, submission.api().error_name(code));
+}
+
+}  // namespace
+
+void launch_on(const std::shared_ptr<driver::Stream>& stream, const Kernel& kernel, const LaunchConfig& config,
+               void** values, std::span<const uint32_t> sizes, std::span<const memory::Use> uses) {
+  runtime::Submission submission(stream, kernel.name());
+  const Device device = stream->device();
+  const driver::FunctionHandle function = kernel.function(device);
+  kernel.allow_shared(device, config.shared_bytes);
+  const driver::LaunchShape shape = shape_of(config);
+  const int code = submission.api().launch(function, shape, stream->handle(), values);
+  if (code != 0) [[unlikely]]
+    fail(submission, code, kernel, shape);
+  if (submission.capturing()) [[unlikely]]
+    submission.keep(KeptLaunch(function, shape, values, sizes));
+  submission.done(code, uses);
+}
+
+void launch_packed(const Kernel& kernel, Device device, const LaunchConfig& config, void** values,
+                   std::span<const uint32_t> sizes, std::span<const memory::Use> uses) {
+  launch_on(runtime::current_stream(device), kernel, config, values, sizes, uses);
+}
+
+}  // namespace gpukit::jit::detail

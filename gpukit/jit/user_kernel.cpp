@@ -1,0 +1,180 @@
+#include "gpukit/jit/user_kernel.h"
+
+#include <algorithm>
+#include <map>
+
+#include "gpukit/base/error.h"
+#include "gpukit/jit/source.h"
+#include "gpukit/runtime/device.h"
+#include "gpukit/runtime/session.h"
+
+namespace gpukit::jit {
+namespace {
+
+constexpr int64_t kMaxBlockThreads = 1024;
+
+/// Takes the target out of the options: `-arch=sm_90`, `--gpu-architecture sm_90`, `-arch`, `sm_90`.
+std::string take_arch(std::vector<std::string>* options) {
+  std::string arch;
+  for (size_t i = 0; i < options->size();) {
+    const std::string& option = (*options)[i];
+    size_t used = 0;
+    for (std::string_view flag : {"--gpu-architecture", "-arch"}) {
+      if (option.compare(0, flag.size(), flag) != 0) continue;
+      if (option.size() > flag.size() && (option[flag.size()] == '=' || option[flag.size()] == ' ')) {
+        arch = option.substr(flag.size() + 1);
+        used = 1;
+      } else if (option.size() == flag.size() && i + 1 < options->size()) {
+        arch = (*options)[i + 1];
+        used = 2;
+      }
+    }
+    if (used == 0) ++i;
+    options->erase(options->begin() + static_cast<std::ptrdiff_t>(i),
+                   options->begin() + static_cast<std::ptrdiff_t>(i + used));
+  }
+  return arch;
+}
+
+/// Options that let files outside the key into the program.
+bool reads_other_files(const std::vector<std::string>& options) {
+  return std::any_of(options.begin(), options.end(), [](const std::string& option) {
+    for (std::string_view flag :
+         {"-I", "--include-path", "-include", "--pre-include", "--use-pch", "--create-pch", "-pch", "--pch"})
+      if (option.compare(0, flag.size(), flag) == 0) return true;
+    return false;
+  });
+}
+
+/// Equal kernels share one module; see Module for why none is ever unloaded.
+Module* shared_module(CompileRequest request, bool on_disk) {
+  static std::mutex* mutex = new std::mutex;
+  static auto* modules = new std::map<Key, Module*>;
+  // A program that reads other files may mean something else next time.
+  if (!on_disk) return new Module(std::move(request), false);
+  const Key key = key_of(request, {});
+  std::lock_guard lock(*mutex);
+  Module*& slot = (*modules)[key];
+  if (slot == nullptr) slot = new Module(std::move(request), true);
+  return slot;
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+std::string kernels_unavailable_reason() {
+  if (!runtime::cuda_available()) {
+    const std::string reason = runtime::cuda_unavailable_reason();
+    const bool no_driver = reason.rfind("CUDA driver", 0) == 0;
+    return reason + (no_driver ? "; install the NVIDIA driver, then look with: python -m pygpukit doctor"
+                               : "; see what the driver finds with: nvidia-smi");
+  }
+  std::string reason;
+  if (!compiler_available(&reason)) return reason;
+  return {};
+}
+
+UserKernel::UserKernel(std::string source, std::string function, std::vector<std::string> options, int64_t block_size)
+    : source_(std::move(source)),
+      function_(std::move(function)),
+      options_(std::move(options)),
+      block_size_(block_size) {
+  if (block_size < 1 || block_size > kMaxBlockThreads) {
+    throw ArgumentError("jit", "block_size", "be 1 to " + std::to_string(kMaxBlockThreads), std::to_string(block_size));
+  }
+  if (base_name(function_).empty()) throw ArgumentError("jit", "func", "name a kernel", "'" + function_ + "'");
+  signature_ = read_signature(source_, function_);
+  if (signature_.status == Signature::Status::missing) {
+    throw ArgumentError(
+        "Function '" + function_ +
+        "' not found in source: no __global__ function of that name; kernels there: " + list_of(kernel_names(source_)));
+  }
+  if (signature_.is_template && function_.find('<') == std::string::npos) {
+    throw ArgumentError("jit", "func", "name an instance of the template, e.g. '" + function_ + "<float>'",
+                        "'" + function_ + "'");
+  }
+  CompileRequest request;
+  request.name = function_;
+  request.file = base_name(function_) + ".cu";
+  request.options = options_;
+  request.arch = take_arch(&request.options);
+  // After this line the compiler counts lines as the user does.
+  request.source = std::string(kProbeSource) + "#line 1 \"" + request.file + "\"\n" + source_;
+  Closure closure = include_closure(source_);
+  request.files = std::move(closure.files);
+  request.expressions = {function_, probe_name(function_)};
+  request.keep_ptx = true;
+  const bool on_disk = closure.complete && !reads_other_files(request.options);
+  module_ = shared_module(std::move(request), on_disk);
+}
+
+void UserKernel::adopt(const Image& image) {
+  if (compiled_.load(std::memory_order_relaxed)) return;
+  const std::vector<ParameterType> types = parse_probe(image.lowered(module_->expressions()[1]));
+  if (types.size() > PackedCall::kMaxParameters) {
+    throw UnsupportedError(function_ + ": has " + std::to_string(types.size()) + " parameters; at most " +
+                           std::to_string(PackedCall::kMaxParameters) + " are supported");
+  }
+  const std::vector<std::string> names = signature_.names(types.size());
+  parameters_.clear();
+  for (size_t i = 0; i < types.size(); ++i) parameters_.push_back({names[i], types[i]});
+  ptx_ = image.ptx.substr(0, image.ptx.find('\0'));
+  log_ = image.log;
+  compiled_.store(true, std::memory_order_release);
+}
+
+Image UserKernel::compile(const std::string& arch) {
+  Image image = module_->build(arch);
+  std::lock_guard lock(mutex_);
+  adopt(image);
+  return image;
+}
+
+void UserKernel::prepare_slow(Device device) {
+  if (std::string reason = kernels_unavailable_reason(); !reason.empty())
+    throw DeviceError(reason + "; kernel " + function_ + " was not launched");
+  if (device.kind != DeviceKind::cuda) {
+    throw DeviceError(function_ + ": a CUDA kernel runs on a GPU, not on " + str(device) +
+                      "; make the arrays with device='cuda'");
+  }
+  module_->load(device, 0);
+  std::lock_guard lock(mutex_);
+  adopt(*module_->image(device));
+  ready_[device.index].store(true, std::memory_order_release);
+}
+
+std::string UserKernel::ptx() const {
+  std::lock_guard lock(mutex_);
+  return ptx_;
+}
+
+std::string UserKernel::log() const {
+  std::lock_guard lock(mutex_);
+  return log_;
+}
+
+void UserKernel::launch(Device device, std::span<const Argument> arguments, const LaunchOptions& options) const {
+  PackedCall call;
+  pack(device, arguments, options, &call);
+  const std::shared_ptr<driver::Stream>& stream =
+      options.stream != nullptr ? *options.stream : runtime::current_stream(device);
+  if (!(stream->device() == device)) {
+    throw DeviceError(function_ + ": stream is of " + str(stream->device()) + ", the kernel runs on " + str(device));
+  }
+  detail::launch_on(stream, kernel(), call.config, call.pointers, {call.sizes, call.num_values},
+                    {call.uses, call.num_uses});
+}
+
+int UserKernel::suggested_block_size(Device device, size_t shared_bytes) {
+  prepare(device);
+  const driver::Context& context = runtime::open_device(device).context;
+  context.make_current();
+  return context.api().suggested_block_size(kernel().function(device), shared_bytes);
+}
+
+}  // namespace gpukit::jit
