@@ -1,0 +1,59 @@
+#include "gpukit/ops/elementwise/arithmetic.cuh"
+#include "gpukit/ops/elementwise/binary_impl.h"
+
+namespace gpukit::cpu {
+
+namespace {
+
+template <typename F, typename T>
+struct Element {
+  static T of(T x, T y) { return store<T>(F::apply(load(x), load(y))); }
+};
+
+template <typename F, typename T>
+void run(const char* name, const Array& out, const ElementInput& a, const ElementInput& b) {
+  map_rows(name, out, {a, b}, map2_row<Element<F, T>, T, T, T>);
+}
+
+template <typename T>
+void run_float(BinaryOp op, const Array& out, const ElementInput& a, const ElementInput& b) {
+  switch (op) {
+    case BinaryOp::add: return run<Add, T>("add", out, a, b);
+    case BinaryOp::subtract: return run<Subtract, T>("subtract", out, a, b);
+    case BinaryOp::multiply: return run<Multiply, T>("multiply", out, a, b);
+    case BinaryOp::divide: return run<Divide, T>("divide", out, a, b);
+    case BinaryOp::minimum: return run<Minimum, T>("minimum", out, a, b);
+    case BinaryOp::maximum: return run<Maximum, T>("maximum", out, a, b);
+    case BinaryOp::remainder: return run<Remainder, T>("remainder", out, a, b);
+    case BinaryOp::floor_divide: return run<FloorDivide, T>("floor_divide", out, a, b);
+    case BinaryOp::power: return run<Power, T>("power", out, a, b);
+    default: return run<Atan2, T>("atan2", out, a, b);
+  }
+}
+
+template <typename T>
+void run_complex(BinaryOp op, const Array& out, const ElementInput& a, const ElementInput& b) {
+  switch (op) {
+    case BinaryOp::add: return run<Add, T>("add", out, a, b);
+    case BinaryOp::subtract: return run<Subtract, T>("subtract", out, a, b);
+    case BinaryOp::multiply: return run<Multiply, T>("multiply", out, a, b);
+    default: return run<Divide, T>("divide", out, a, b);
+  }
+}
+
+}  // namespace
+
+void binary_real(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b) {
+  visit_floating(dtype, [&]<typename T>() { run_float<T>(op, out, a, b); });
+}
+
+void binary(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b) {
+  if (op >= BinaryOp::bitwise_and) return binary_bitwise(op, dtype, out, a, b);
+  if (op >= BinaryOp::equal) return binary_compare(op, dtype, out, a, b);
+  if (is_integer(dtype)) return binary_integer(op, dtype, out, a, b);
+  if (dtype == DType::complex64) return run_complex<complex<float>>(op, out, a, b);
+  if (dtype == DType::complex128) return run_complex<complex<double>>(op, out, a, b);
+  binary_real(op, dtype, out, a, b);
+}
+
+}  // namespace gpukit::cpu

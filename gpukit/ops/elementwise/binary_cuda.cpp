@@ -1,0 +1,109 @@
+#include "gpukit/jit/kernel.h"
+#include "gpukit/ops/common/map.h"
+#include "gpukit/ops/elementwise/binary_impl.h"
+
+namespace gpukit::cuda {
+
+namespace {
+
+constexpr const char* kSource = "gpukit/ops/elementwise/binary.cuh";
+
+const std::vector<DType> kIntegers = {DType::int8,  DType::int16,  DType::int32,  DType::int64,
+                                      DType::uint8, DType::uint16, DType::uint32, DType::uint64};
+const std::vector<DType> kFloats = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
+const std::vector<DType> kComplex = {DType::complex64, DType::complex128};
+
+std::vector<std::string> names(const char* form, std::initializer_list<const char*> functions,
+                               std::initializer_list<const char*> groups) {
+  std::vector<std::string> all;
+  for (const char* f : functions)
+    all.push_back(std::string("gpukit::map2<gpukit::") + form + "<gpukit::" + f + ",{T}>>");
+  for (const char* g : groups) all.push_back(std::string("gpukit::map2_strided<gpukit::") + g + "<{T}>>");
+  return all;
+}
+
+/// The place of `op` among the functions of a set that starts at `first`, and of the strided kernel that serves it.
+struct Place {
+  int contiguous, strided, cost;
+};
+
+const jit::KernelSet integer_kernels(
+    kSource,
+    names("Binary", {"Add", "Subtract", "Multiply", "Minimum", "Maximum", "Remainder", "FloorDivide", "Power"},
+          {"ArithmeticGroup", "CostlyGroup"}),
+    kIntegers);
+const jit::KernelSet float_kernels(kSource,
+                                   names("Binary",
+                                         {"Add", "Subtract", "Multiply", "Divide", "Minimum", "Maximum", "Remainder",
+                                          "FloorDivide", "Power", "Atan2"},
+                                         {"ArithmeticGroup", "CostlyGroup"}),
+                                   kFloats);
+const jit::KernelSet complex_kernels(kSource,
+                                     names("Binary", {"Add", "Subtract", "Multiply", "Divide"}, {"ArithmeticGroup"}),
+                                     kComplex);
+const jit::KernelSet compare_kernels(kSource,
+                                     names("Compare", {"Equal", "NotEqual", "Less", "LessEqual"}, {"CompareGroup"}),
+                                     {DType::boolean, DType::int8, DType::int16, DType::int32, DType::int64,
+                                      DType::uint8, DType::uint16, DType::uint32, DType::uint64, DType::float16,
+                                      DType::bfloat16, DType::float32, DType::float64});
+const jit::KernelSet complex_compare_kernels(kSource, names("Compare", {"Equal", "NotEqual"}, {"CompareGroup"}),
+                                             kComplex);
+const jit::KernelSet bitwise_kernels(kSource,
+                                     names("Binary",
+                                           {"BitAnd", "BitOr", "BitXor", "ShiftLeft", "ShiftRight", "ShiftRightSigned"},
+                                           {"BitwiseGroup"}),
+                                     {DType::uint8, DType::uint16, DType::uint32, DType::uint64});
+
+/// Bits do not care for the sign: the unsigned integer of the same width.
+DType bits_of(DType dtype) {
+  switch (itemsize(dtype)) {
+    case 1: return DType::uint8;
+    case 2: return DType::uint16;
+    case 4: return DType::uint32;
+    default: return DType::uint64;
+  }
+}
+
+Place integer_place(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::add: return {0, 8, 0};
+    case BinaryOp::subtract: return {1, 8, 0};
+    case BinaryOp::multiply: return {2, 8, 0};
+    case BinaryOp::minimum: return {3, 8, 0};
+    case BinaryOp::maximum: return {4, 8, 0};
+    case BinaryOp::remainder: return {5, 9, 2};
+    case BinaryOp::floor_divide: return {6, 9, 2};
+    default: return {7, 9, 2};
+  }
+}
+
+MapKernels at(const jit::KernelSet& set, DType dtype, Place place) {
+  return {set.get(place.contiguous, dtype), set.get(place.strided, dtype), place.cost};
+}
+
+MapKernels kernels_for(BinaryOp op, DType dtype) {
+  const int number = static_cast<int>(op);
+  if (op >= BinaryOp::bitwise_and)
+    return at(bitwise_kernels, bits_of(dtype), {number - static_cast<int>(BinaryOp::bitwise_and), 6, 0});
+  if (op >= BinaryOp::equal) {
+    const int index = number - static_cast<int>(BinaryOp::equal);
+    return is_complex(dtype) ? at(complex_compare_kernels, dtype, {index, 2, 0})
+                             : at(compare_kernels, dtype, {index, 4, 0});
+  }
+  if (is_complex(dtype)) return at(complex_kernels, dtype, {number, 4, 0});
+  if (is_integer(dtype)) return at(integer_kernels, dtype, integer_place(op));
+  const bool costly = op >= BinaryOp::remainder;
+  return at(float_kernels, dtype, {number, costly ? 11 : 10, costly ? 2 : 0});
+}
+
+}  // namespace
+
+void binary(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b) {
+  MapArgs args = {};
+  if (a.array == nullptr) set_scalar(args, 0, a.scalar);
+  if (b.array == nullptr) set_scalar(args, 1, b.scalar);
+  args.code = static_cast<int32_t>(op);
+  launch_map(kernels_for(op, dtype), out, a.array, b.array, args);
+}
+
+}  // namespace gpukit::cuda

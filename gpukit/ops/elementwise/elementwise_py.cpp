@@ -1,0 +1,214 @@
+#include "gpukit/ops/elementwise/binary.h"
+#include "gpukit/ops/elementwise/cast.h"
+#include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/elementwise/unary.h"
+#include "gpukit/ops/elementwise/where.h"
+#include "gpukit/python/bind.h"
+
+namespace gpukit {
+
+namespace {
+
+using namespace python;
+
+/// Bound under the array standard's name and, where it has one, under its 0.2 name.
+template <Array (*F)(const Operand&, const Operand&, const Array*)>
+void binary(nb::module_& m, const char* name, const char* doc, const char* alias = nullptr) {
+  for (const char* bound : {name, alias}) {
+    if (bound == nullptr) continue;
+    m.def(
+        bound,
+        [name](nb::handle a, nb::handle b, nb::handle out) {
+          const Operand x = to_operand(name, "a", a);
+          const Operand y = to_operand(name, "b", b);
+          return with_out(name, out, [&](const Array* target) { return F(x, y, target); });
+        },
+        "a"_a, "b"_a, nb::kw_only(), "out"_a = nb::none(), doc);
+  }
+}
+
+template <Array (*F)(const Array&, const Array*)>
+void unary(nb::module_& m, const char* name, const char* doc, const char* alias = nullptr) {
+  for (const char* bound : {name, alias}) {
+    if (bound == nullptr) continue;
+    m.def(
+        bound,
+        [name](const ArrayObject& a, nb::handle out) {
+          const Array& x = to_array(name, "a", a);
+          return with_out(name, out, [&](const Array* target) { return F(x, target); });
+        },
+        "a"_a, nb::kw_only(), "out"_a = nb::none(), doc);
+  }
+}
+
+template <Array (*F)(const Array&, const Array*)>
+void named_cast(nb::module_& m, const char* name, const char* doc) {
+  m.def(
+      name,
+      [name](const ArrayObject& src, nb::handle out) {
+        const Array& x = to_array(name, "src", src);
+        return with_out(name, out, [&](const Array* target) { return F(x, target); });
+      },
+      "src"_a, nb::kw_only(), "out"_a = nb::none(), doc);
+}
+
+void bind_binary_functions(nb::module_& m) {
+  binary<&add>(m, "add", "a + b. Broadcasts; mixed dtypes are promoted; bool adds as `or`.");
+  binary<&subtract>(m, "subtract", "a - b.", "sub");
+  binary<&multiply>(m, "multiply", "a * b; bool multiplies as `and`.", "mul");
+  binary<&divide>(m, "divide", "a / b, true division: integers give float64.", "div");
+  binary<&power>(m, "pow", "a ** b. Integers wrap; a negative integer exponent gives the power cut to an integer.",
+                 "power");
+  binary<&remainder>(m, "remainder", "a % b with the sign of b, as in Python. Integer remainder by zero is 0.");
+  binary<&floor_divide>(m, "floor_divide", "a // b, rounded towards minus infinity. Integer division by zero is 0.");
+  binary<&minimum>(m, "minimum", "The smaller of a and b; NaN in either comes through.");
+  binary<&maximum>(m, "maximum", "The larger of a and b; NaN in either comes through.");
+  binary<&atan2>(m, "atan2", "The angle of the point (b, a), in radians.");
+
+  binary<&equal>(m, "equal", "a == b, as bool.");
+  binary<&not_equal>(m, "not_equal", "a != b, as bool.");
+  binary<&less>(m, "less", "a < b, as bool.");
+  binary<&less_equal>(m, "less_equal", "a <= b, as bool.");
+  binary<&greater>(m, "greater", "a > b, as bool.");
+  binary<&greater_equal>(m, "greater_equal", "a >= b, as bool.");
+
+  binary<&logical_and>(m, "logical_and", "Both not 0, as bool.");
+  binary<&logical_or>(m, "logical_or", "Either not 0, as bool.");
+  binary<&logical_xor>(m, "logical_xor", "Exactly one not 0, as bool.");
+
+  binary<&bitwise_and>(m, "bitwise_and", "a & b of integers or bool.");
+  binary<&bitwise_or>(m, "bitwise_or", "a | b of integers or bool.");
+  binary<&bitwise_xor>(m, "bitwise_xor", "a ^ b of integers or bool.");
+  binary<&bitwise_left_shift>(m, "bitwise_left_shift", "a << b of integers; counts past the width give 0.",
+                              "left_shift");
+  binary<&bitwise_right_shift>(m, "bitwise_right_shift", "a >> b of integers; the sign is kept.", "right_shift");
+}
+
+void bind_unary_functions(nb::module_& m) {
+  unary<&negative>(m, "negative", "-a.", "neg");
+  unary<&positive>(m, "positive", "A copy of a.");
+  unary<&absolute>(m, "abs", "The magnitude; complex gives the real dtype.", "absolute");
+  unary<&sign>(m, "sign", "-1, 0 or 1; NaN stays.");
+  unary<&square>(m, "square", "a * a.");
+  unary<&reciprocal>(m, "reciprocal", "1 / a of floats and complex.");
+  unary<&relu>(m, "relu", "max(a, 0); NaN stays.");
+  unary<&relu2>(m, "relu2", "max(a, 0) squared.");
+  unary<&floor>(m, "floor", "Rounded towards minus infinity.");
+  unary<&ceil>(m, "ceil", "Rounded towards plus infinity.");
+  unary<&round>(m, "round", "Rounded to the nearest integer, halves to the even one.");
+  unary<&trunc>(m, "trunc", "Rounded towards zero.");
+
+  unary<&exp>(m, "exp", "e ** a. Float dtypes.");
+  unary<&expm1>(m, "expm1", "e ** a - 1, exact near 0. Float dtypes.");
+  unary<&log>(m, "log", "Natural logarithm. Float dtypes.");
+  unary<&log1p>(m, "log1p", "log(1 + a), exact near 0. Float dtypes.");
+  unary<&log2>(m, "log2", "Logarithm to base 2. Float dtypes.");
+  unary<&log10>(m, "log10", "Logarithm to base 10. Float dtypes.");
+  unary<&sqrt>(m, "sqrt", "Square root. Float dtypes.");
+  unary<&rsqrt>(m, "rsqrt", "1 / sqrt(a). Float dtypes.");
+  unary<&sin>(m, "sin", "Sine of radians. Float dtypes.");
+  unary<&cos>(m, "cos", "Cosine of radians. Float dtypes.");
+  unary<&tan>(m, "tan", "Tangent of radians. Float dtypes.");
+  unary<&asin>(m, "asin", "Inverse sine. Float dtypes.");
+  unary<&acos>(m, "acos", "Inverse cosine. Float dtypes.");
+  unary<&atan>(m, "atan", "Inverse tangent. Float dtypes.");
+  unary<&sinh>(m, "sinh", "Hyperbolic sine. Float dtypes.");
+  unary<&cosh>(m, "cosh", "Hyperbolic cosine. Float dtypes.");
+  unary<&tanh>(m, "tanh", "Hyperbolic tangent. Float dtypes.");
+  unary<&erf>(m, "erf", "Error function. Float dtypes.");
+  unary<&sigmoid>(m, "sigmoid", "1 / (1 + exp(-a)). Float dtypes.");
+  unary<&silu>(m, "silu", "a * sigmoid(a). Float dtypes.");
+  unary<&gelu>(m, "gelu", "The tanh approximation of a * Phi(a). Float dtypes.");
+
+  unary<&isnan>(m, "isnan", "Whether each element is NaN.");
+  unary<&isinf>(m, "isinf", "Whether each element is infinite.");
+  unary<&isfinite>(m, "isfinite", "Whether each element is neither NaN nor infinite.");
+  unary<&logical_not>(m, "logical_not", "a == 0, as bool.");
+  unary<&bitwise_invert>(m, "bitwise_invert", "Every bit of integers; not, of bool.", "invert");
+}
+
+ArrayObject clamp_py(const ArrayObject& a, nb::handle min_val, nb::handle max_val, nb::handle out) {
+  const Array& x = to_array("clamp", "a", a);
+  std::optional<Operand> low, high;
+  if (!min_val.is_none()) low = to_operand("clamp", "min_val", min_val);
+  if (!max_val.is_none()) high = to_operand("clamp", "max_val", max_val);
+  return with_out("clamp", out, [&](const Array* target) {
+    return clamp(x, low ? &*low : nullptr, high ? &*high : nullptr, target);
+  });
+}
+
+void bind_others(nb::module_& m) {
+  m.def("clamp", &clamp_py, "a"_a, "min_val"_a = nb::none(), "max_val"_a = nb::none(), nb::kw_only(),
+        "out"_a = nb::none(),
+        "min(max(a, min_val), max_val); NaN comes through. A bound is a number, an array or None.");
+  m.def("clip", &clamp_py, "a"_a, "min"_a = nb::none(), "max"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
+        "The array standard's name of clamp.");
+  m.def(
+      "where",
+      [](const ArrayObject& cond, nb::handle a, nb::handle b, nb::handle out) {
+        const Array& mask = to_array("where", "cond", cond);
+        const Operand x = to_operand("where", "a", a);
+        const Operand y = to_operand("where", "b", b);
+        return with_out("where", out, [&](const Array* target) { return where(mask, x, y, target); });
+      },
+      "cond"_a, "a"_a, "b"_a, nb::kw_only(), "out"_a = nb::none(),
+      "a where cond is not 0, else b. All three broadcast; a and b may be numbers.");
+
+  m.def(
+      "astype",
+      [](const ArrayObject& x, nb::handle dtype, bool copy) {
+        const Array& input = to_array("astype", "x", x);
+        const DType wanted = to_dtype(dtype);
+        // Unchanged means the very object.
+        if (!copy && input.dtype() == wanted) return x;
+        return wrap(in_scope([&] { return astype(input, wanted, true); }));
+      },
+      "x"_a, "dtype"_a, nb::kw_only(), "copy"_a = true,
+      "x in another dtype. Reals become integers by cutting, NaN by 0, and saturate; complex becomes real only by "
+      "real().");
+  m.def(
+      "real", [](const ArrayObject& x) { return wrap(real(to_array("real", "x", x))); }, "x"_a,
+      "The real part of a complex array, as a view; a real array itself.");
+  m.def(
+      "imag", [](const ArrayObject& x) { return wrap(imag(to_array("imag", "x", x))); }, "x"_a,
+      "The imaginary part of a complex array, as a view.");
+  named_cast<&cast_f32_to_bf16>(m, "cast_f32_to_bf16", "float32 to bfloat16, to nearest even.");
+  named_cast<&cast_f32_to_f16>(m, "cast_f32_to_f16", "float32 to float16, to nearest even.");
+  named_cast<&cast_bf16_to_f32>(m, "cast_bf16_to_f32", "bfloat16 to float32.");
+  named_cast<&cast_f16_to_f32>(m, "cast_f16_to_f32", "float16 to float32.");
+
+  m.def(
+      "add_inplace",
+      [](const ArrayObject& a, nb::handle b) {
+        const Array& x = to_array("add_inplace", "a", a);
+        const Operand y = to_operand("add_inplace", "b", b);
+        in_scope([&] { return add_inplace(x, y), 0; });
+      },
+      "a"_a, "b"_a, "a += b.");
+  m.def(
+      "mul_inplace",
+      [](const ArrayObject& a, nb::handle b) {
+        const Array& x = to_array("mul_inplace", "a", a);
+        const Operand y = to_operand("mul_inplace", "b", b);
+        in_scope([&] { return multiply_inplace(x, y), 0; });
+      },
+      "a"_a, "b"_a, "a *= b.");
+  m.def(
+      "copy_to",
+      [](const ArrayObject& src, const ArrayObject& dst) {
+        const Array& from = to_array("copy_to", "src", src);
+        const Array& to = to_array("copy_to", "dst", dst);
+        in_scope([&] { return copy_to(from, to), 0; });
+      },
+      "src"_a, "dst"_a, "Copies src into dst, which has the same dtype and as many elements.");
+}
+
+}  // namespace
+
+void bind_elementwise(nb::module_& m) {
+  bind_binary_functions(m);
+  bind_unary_functions(m);
+  bind_others(m);
+}
+
+}  // namespace gpukit

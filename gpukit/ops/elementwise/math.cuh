@@ -1,0 +1,141 @@
+// Transcendental functions on the device. float and double use the accurate library functions (2 ulp or better; no
+// fast-math); 16-bit floats use the chip's approximations, whose error is far below half an ulp of the 16-bit result.
+#pragma once
+#include "gpukit/ops/common/half.cuh"
+
+namespace gpukit {
+
+GPUKIT_DEVICE float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+GPUKIT_DEVICE float log2_approx(float x) {
+  float y;
+  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+GPUKIT_DEVICE float reciprocal_approx(float x) {
+  float y;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// Whether T is one of the 16-bit floats, which are computed in float.
+template <typename T>
+struct Short {
+  static constexpr bool value = false;
+};
+template <>
+struct Short<half> {
+  static constexpr bool value = true;
+};
+template <>
+struct Short<bfloat16> {
+  static constexpr bool value = true;
+};
+
+/// tanh within 2 ulp: an odd polynomial up to 0.9, else 1 - 2 / (exp(2|x|) + 1). Both sides are computed: no
+/// divergence.
+GPUKIT_DEVICE float tanh_of(float x) {
+  const float s = x * x;
+  float p = 0x1.55d338p-10f;
+  p = fmaf(p, s, -0x1.c1949ep-8f);
+  p = fmaf(p, s, 0x1.567e42p-6f);
+  p = fmaf(p, s, -0x1.b81622p-5f);
+  p = fmaf(p, s, 0x1.11017ap-3f);
+  p = fmaf(p, s, -0x1.555504p-2f);
+  const float near = fmaf(p * s, x, x);
+  const float far = copysignf(fmaf(reciprocal_approx(expf(2.0f * fabsf(x)) + 1.0f), -2.0f, 1.0f), x);
+  return fabsf(x) < 0.9f ? near : far;
+}
+GPUKIT_DEVICE double tanh_of(double x) { return tanh(x); }
+
+/// exp(x) for use in 16-bit results.
+GPUKIT_DEVICE float exp_short(float x) { return exp2_approx(x * 1.4426950408889634f); }
+
+#define GPUKIT_MATH(Name, cost, float_value, double_value, short_value)      \
+  struct Name {                                                              \
+    static constexpr int kCost = cost;                                       \
+    static GPUKIT_DEVICE float of_float(float x) { return float_value; }     \
+    static GPUKIT_DEVICE double of_double(double x) { return double_value; } \
+    static GPUKIT_DEVICE float of_short(float x) { return short_value; }     \
+  };
+
+GPUKIT_MATH(Exp, 1, expf(x), exp(x), exp_short(x))
+GPUKIT_MATH(Expm1, 2, expm1f(x), expm1(x), expm1f(x))
+GPUKIT_MATH(Log, 1, logf(x), log(x), log2_approx(x) * 0.6931471805599453f)
+GPUKIT_MATH(Log1p, 2, log1pf(x), log1p(x), log1pf(x))
+GPUKIT_MATH(Log2, 1, log2f(x), log2(x), log2_approx(x))
+GPUKIT_MATH(Log10, 1, log10f(x), log10(x), log2_approx(x) * 0.30102999566398120f)
+GPUKIT_MATH(Sqrt, 1, sqrtf(x), sqrt(x), sqrtf(x))
+GPUKIT_MATH(Rsqrt, 1, rsqrtf(x), rsqrt(x), rsqrtf(x))
+GPUKIT_MATH(Erf, 2, erff(x), erf(x), erff(x))
+GPUKIT_MATH(Sin, 2, sinf(x), sin(x), sinf(x))
+GPUKIT_MATH(Cos, 2, cosf(x), cos(x), cosf(x))
+GPUKIT_MATH(Tan, 2, tanf(x), tan(x), tanf(x))
+GPUKIT_MATH(Asin, 2, asinf(x), asin(x), asinf(x))
+GPUKIT_MATH(Acos, 2, acosf(x), acos(x), acosf(x))
+GPUKIT_MATH(Atan, 2, atanf(x), atan(x), atanf(x))
+GPUKIT_MATH(Sinh, 2, sinhf(x), sinh(x), sinhf(x))
+GPUKIT_MATH(Cosh, 2, coshf(x), cosh(x), coshf(x))
+#undef GPUKIT_MATH
+
+struct Tanh {
+  static constexpr int kCost = 1;
+  static GPUKIT_DEVICE float of_float(float x) { return tanh_of(x); }
+  static GPUKIT_DEVICE double of_double(double x) { return tanh(x); }
+  /// The quotient loses digits near 0, where x - x^3 / 3 + 2 x^5 / 15 is exact enough.
+  static GPUKIT_DEVICE float of_short(float x) {
+    const float s = x * x;
+    const float near = fmaf(x * s, fmaf(s, 0.133333333f, -0.333333333f), x);
+    const float far = fmaf(reciprocal_approx(exp2_approx(x * 2.8853900817779268f) + 1.0f), -2.0f, 1.0f);
+    return fabsf(x) < 0.125f ? near : far;
+  }
+};
+
+/// 1 / (1 + exp(-x))
+struct Sigmoid {
+  static constexpr int kCost = 1;
+  static GPUKIT_DEVICE float of_float(float x) { return 1.0f / (1.0f + expf(-x)); }
+  static GPUKIT_DEVICE double of_double(double x) { return 1.0 / (1.0 + exp(-x)); }
+  static GPUKIT_DEVICE float of_short(float x) { return reciprocal_approx(1.0f + exp_short(-x)); }
+};
+
+/// x * sigmoid(x)
+struct Silu {
+  static constexpr int kCost = 1;
+  static GPUKIT_DEVICE float of_float(float x) { return x / (1.0f + expf(-x)); }
+  static GPUKIT_DEVICE double of_double(double x) { return x / (1.0 + exp(-x)); }
+  static GPUKIT_DEVICE float of_short(float x) { return x * reciprocal_approx(1.0f + exp_short(-x)); }
+};
+
+/// 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), written x / (1 + exp(-2u)): no cancellation in the tail.
+struct Gelu {
+  static constexpr int kCost = 1;
+  static GPUKIT_DEVICE float of_float(float x) {
+    const float u2 = x * fmaf(x * x, 0.071354816282f, 1.5957691216f);
+    return x / (1.0f + expf(-u2));
+  }
+  static GPUKIT_DEVICE double of_double(double x) {
+    const double u2 = x * fma(x * x, 0.07135481627260025, 1.5957691216057308);
+    return x / (1.0 + exp(-u2));
+  }
+  static GPUKIT_DEVICE float of_short(float x) {
+    // The factor of exp_short is folded into the polynomial.
+    const float u2 = x * fmaf(x * x, -0.10294324033f, -2.3022082144f);
+    return x * reciprocal_approx(1.0f + exp2_approx(u2));
+  }
+};
+
+template <typename F, typename T>
+GPUKIT_DEVICE T math_apply(T x) {
+  if constexpr (Short<T>::value)
+    return store<T>(F::of_short(load(x)));
+  else if constexpr (sizeof(T) == 8)
+    return F::of_double(x);
+  else
+    return F::of_float(x);
+}
+
+}  // namespace gpukit

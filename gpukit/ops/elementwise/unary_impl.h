@@ -1,0 +1,21 @@
+// Between unary.cpp and its backends: `a` is checked and has out's shape.
+#pragma once
+
+#include "gpukit/ops/common/map_cpu.h"
+#include "gpukit/ops/elementwise/codes.cuh"
+
+namespace gpukit {
+
+namespace cpu {
+void unary(UnaryOp op, const Array& out, const Array& a);
+/// Its part for exp to cosh, apart for the compiler's sake.
+void unary_math(UnaryOp op, const Array& out, const Array& a);
+void clamp(const Array& out, const Array& a, const ElementBytes& low, const ElementBytes& high);
+}  // namespace cpu
+
+namespace cuda {
+void unary(UnaryOp op, const Array& out, const Array& a);
+void clamp(const Array& out, const Array& a, const ElementBytes& low, const ElementBytes& high);
+}  // namespace cuda
+
+}  // namespace gpukit
