@@ -1,0 +1,37 @@
+#include "gpukit/ops/norm/norm.h"
+#include "gpukit/python/bind.h"
+
+namespace gpukit {
+
+void bind_norm(nb::module_& m) {
+  using namespace python;
+  m.def(
+      "layernorm",
+      [](const ArrayObject& input, const ArrayObject& gamma, const ArrayObject& beta, double eps, nb::handle out) {
+        const Array& x = to_array("layernorm", "input", input);
+        const Array& g = to_array("layernorm", "gamma", gamma);
+        const Array& b = to_array("layernorm", "beta", beta);
+        return with_out("layernorm", out, [&](const Array* target) { return layernorm(x, g, b, eps, target); });
+      },
+      "input"_a, "gamma"_a, "beta"_a, "eps"_a = 1e-5, nb::kw_only(), "out"_a = nb::none(),
+      "(x - mean) / sqrt(var + eps) * gamma + beta over the last axis.");
+  m.def(
+      "rmsnorm",
+      [](const ArrayObject& input, const ArrayObject& gamma, double eps, nb::handle out) {
+        const Array& x = to_array("rmsnorm", "input", input);
+        const Array& g = to_array("rmsnorm", "gamma", gamma);
+        return with_out("rmsnorm", out, [&](const Array* target) { return rmsnorm(x, g, eps, target); });
+      },
+      "input"_a, "gamma"_a, "eps"_a = 1e-5, nb::kw_only(), "out"_a = nb::none(),
+      "x / sqrt(mean(x^2) + eps) * gamma over the last axis.");
+  m.def(
+      "bias_add_inplace",
+      [](const ArrayObject& output, const ArrayObject& bias) {
+        const Array& y = to_array("bias_add_inplace", "output", output);
+        const Array& b = to_array("bias_add_inplace", "bias", bias);
+        in_scope([&] { return bias_add_inplace(y, b), 0; });
+      },
+      "output"_a, "bias"_a, "output[..., :] += bias.");
+}
+
+}  // namespace gpukit

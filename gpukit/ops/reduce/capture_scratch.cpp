@@ -1,0 +1,85 @@
+#include "gpukit/ops/reduce/capture_scratch.h"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "gpukit/jit/kernel.h"
+#include "gpukit/runtime/graph.h"
+#include "gpukit/runtime/session.h"
+
+namespace gpukit::cuda {
+
+namespace {
+
+constexpr int64_t kEagerLimit = 64 << 20;
+
+struct Buffer {
+  Array array;
+  std::unique_ptr<driver::Event> ready;  // when whatever used the block before has finished
+};
+
+struct Shelf {
+  std::mutex mutex;
+  std::vector<Buffer> buffers;
+  std::atomic<int> count{0};
+};
+
+Shelf& shelf(Device device) {
+  static auto* shelves = new std::array<Shelf, jit::kMaxDevices>;
+  return (*shelves)[static_cast<size_t>(device.index)];
+}
+
+/// Queries an event inside a capture, which a capturing thread may do only in relaxed mode.
+bool is_ready(const driver::Event& event) {
+  const driver::Api& api = event.context().api();
+  const int mode = api.relax_capture();
+  bool ready = false;
+  try {
+    ready = event.query();
+  } catch (...) {
+    api.restore_capture(mode);
+    throw;
+  }
+  api.restore_capture(mode);
+  return ready;
+}
+
+void fill_shelf(Shelf& s, Device device) {
+  std::lock_guard lock(s.mutex);
+  while (static_cast<int>(s.buffers.size()) < kCaptureScratchCount) {
+    Buffer buffer{Array::empty({kCaptureScratchBytes}, DType::uint8, device), nullptr};
+    const driver::Stream& stream = *runtime::current_stream(device);
+    buffer.ready = std::make_unique<driver::Event>(stream.context());
+    buffer.ready->record(stream);
+    s.buffers.push_back(std::move(buffer));
+  }
+  s.count.store(kCaptureScratchCount, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+int64_t scratch_limit(Device device) {
+  if (runtime::thread_capture() == nullptr) return kEagerLimit;
+  return shelf(device).count.load(std::memory_order_relaxed) > 0 ? kCaptureScratchBytes : 0;
+}
+
+std::optional<Array> take_scratch(Device device, int64_t bytes) {
+  Shelf& s = shelf(device);
+  if (runtime::thread_capture() == nullptr) {
+    if (s.count.load(std::memory_order_relaxed) < kCaptureScratchCount) fill_shelf(s, device);
+    return Array::empty({bytes}, DType::uint8, device);
+  }
+  std::lock_guard lock(s.mutex);
+  for (auto buffer = s.buffers.begin(); buffer != s.buffers.end(); ++buffer) {
+    if (!is_ready(*buffer->ready)) continue;
+    Array array = std::move(buffer->array);
+    s.buffers.erase(buffer);
+    s.count.store(static_cast<int>(s.buffers.size()), std::memory_order_relaxed);
+    return array;
+  }
+  return std::nullopt;
+}
+
+}  // namespace gpukit::cuda

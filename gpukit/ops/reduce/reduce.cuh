@@ -1,0 +1,234 @@
+// Reductions along any axes of a strided array. Op: see reduce_ops.cuh; tree: see common/reduce.cuh.
+#pragma once
+#include "gpukit/ops/reduce/reduce_ops.cuh"
+
+namespace gpukit {
+
+GPUKIT_DEVICE int64_t input_offset(const ReduceParams& p, int64_t output) {
+  return space_offset(p.kept_rank, p.kept_shape, p.kept_in, output);
+}
+GPUKIT_DEVICE int64_t output_offset(const ReduceParams& p, int64_t output) {
+  return space_offset(p.kept_rank, p.kept_shape, p.kept_out, output);
+}
+GPUKIT_DEVICE int64_t reduced_offset(const ReduceParams& p, int64_t index) {
+  return space_offset(p.reduced_rank, p.reduced_shape, p.reduced_in, index);
+}
+
+template <typename Op>
+GPUKIT_DEVICE void emit(void* out, typename Op::Acc* partials, int64_t output, int64_t segment, typename Op::Acc v,
+                        const ReduceParams& p) {
+  if (p.segments.value == 1)
+    Op::finish(out, output_offset(p, output), v, p);
+  else
+    partials[p.partials_by_segment ? segment * p.outputs + output : output * p.segments.value + segment] = v;
+}
+
+template <typename Op, int V>
+struct RowLoad {
+  using Raw = Vec<typename Op::Element, V>;
+  const typename Op::Element* row;
+  const ReduceParams& p;
+  template <int N>
+  GPUKIT_DEVICE void fetch(Raw (&raw)[N], int64_t i, int step, int64_t last) const {
+#pragma unroll
+    for (int u = 0; u < N; ++u) raw[u] = load_vec<typename Op::Element, V>(row + at_most(i + u * step, last));
+  }
+  GPUKIT_DEVICE typename Op::Acc unit(const Raw& raw, int64_t i) const {
+    typename Op::Acc v[V];
+#pragma unroll
+    for (int k = 0; k < V; ++k) v[k] = Op::load(raw.v[k], i + k, p);
+    return fold<Op, V>(v);
+  }
+};
+
+template <typename Op>
+struct StridedLoad {
+  using Raw = typename Op::Element;
+  const Raw* row;
+  const ReduceParams& p;
+  template <int N>
+  GPUKIT_DEVICE void fetch(Raw (&raw)[N], int64_t i, int step, int64_t last) const {
+#pragma unroll
+    for (int u = 0; u < N; ++u) raw[u] = row[reduced_offset(p, at_most(i + u * step, last))];
+  }
+  GPUKIT_DEVICE typename Op::Acc unit(const Raw& raw, int64_t i) const { return Op::load(raw, i, p); }
+};
+
+/// Groups of p.warps warps take one (row, segment) each.
+template <typename Op, int V, int N, typename Load>
+GPUKIT_DEVICE void reduce_wide(void* out, const typename Op::Element* x, typename Op::Acc* partials, const ReduceParams& p) {
+  using Acc = typename Op::Acc;
+  __shared__ Acc slots[kReduceThreads / 32][kWalkLevels];
+  __shared__ Acc totals[kReduceThreads / 32];
+  const int warp = threadIdx.x >> 5;
+  const int groups = (kReduceThreads / 32) / p.warps;
+  const int in_group = warp & (p.warps - 1);
+  const int64_t work = p.outputs * p.segments.value;
+#pragma unroll 1
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < work; first += static_cast<int64_t>(gridDim.x) * groups) {
+    int64_t index = first + warp / p.warps;
+    const bool active = index < work;
+    int64_t output = active ? index : 0, segment = 0;
+    if (p.segments.value > 1) output = quotient(output, p.segments, segment);
+    const Load load{x + input_offset(p, output), p};
+    Acc v = Op::identity();
+    if (active) {
+      const int64_t chunk = (segment * p.warps + in_group) * p.chunks_per_warp;
+      v = walk_chunks<Op, V, N>(load, chunk, p.chunks_per_warp, p.length, slots[warp]);
+    }
+    v = warps_tree<Op>(v, p.warps, totals);
+    if (active && in_group == 0 && (threadIdx.x & 31) == 0) emit<Op>(out, partials, output, segment, v, p);
+  }
+}
+
+// reduce_rows: the reduced axes are one contiguous run whose start and length are multiples of 16 bytes.
+template <typename Op>
+__global__ void __launch_bounds__(kReduceThreads, 2)
+    reduce_rows(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials, const __grid_constant__ ReduceParams p) {
+  constexpr int V = 16 / sizeof(typename Op::Element);
+  reduce_wide<Op, V, kReduceUnits, RowLoad<Op, V>>(out, x, partials, p);
+}
+
+// reduce_strided: any strides. With p.lanes below 32 a warp takes 32 / p.lanes rows of at most p.lanes elements.
+template <typename Op>
+__global__ void __launch_bounds__(kReduceThreads, 2)
+    reduce_strided(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials, const __grid_constant__ ReduceParams p) {
+  if (p.lanes == 32) {
+    reduce_wide<Op, 1, kReduceUnits, StridedLoad<Op>>(out, x, partials, p);
+    return;
+  }
+  const int rows = kReduceThreads / p.lanes;
+  const int lane = threadIdx.x & (p.lanes - 1);
+#pragma unroll 1
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * rows; first < p.outputs; first += static_cast<int64_t>(gridDim.x) * rows) {
+    const int64_t output = first + threadIdx.x / p.lanes;
+    typename Op::Acc v = Op::identity();
+    if (output < p.outputs && lane < p.length) v = Op::load(x[input_offset(p, output) + reduced_offset(p, lane)], lane, p);
+    v = lanes_tree<Op>(v, p.lanes);
+    if (output < p.outputs && lane == 0) Op::finish(out, output_offset(p, output), v, p);
+  }
+}
+
+/// Columns per thread: 32 bytes of accumulators, at most 16 bytes of input.
+template <typename Op>
+constexpr int columns_per_thread() {
+  int v = 16 / sizeof(typename Op::Element);
+  while (v > 1 && v * sizeof(typename Op::Acc) > 32) v /= 2;
+  return v;
+}
+
+template <typename Op, int V>
+struct ColumnLoad {
+  using Raw = Vec<typename Op::Element, V>;
+  const typename Op::Element* column;
+  const ReduceParams& p;
+  template <int N>
+  GPUKIT_DEVICE void fetch(Raw (&raw)[N], int64_t row, int step, int64_t last) const {
+    const int64_t stride = p.reduced_in[0];
+#pragma unroll
+    for (int u = 0; u < N; ++u) raw[u] = load_vec<typename Op::Element, V>(column + at_most(row + u * step, last) * stride);
+  }
+  GPUKIT_DEVICE typename Op::Acc element(const Raw& raw, int k, int64_t row) const { return Op::load(raw.v[k], row, p); }
+};
+
+template <typename Op, int V>
+GPUKIT_DEVICE void reduce_column_block(void* out, const typename Op::Element* x, typename Op::Acc* partials,
+                                       typename Op::Acc* shared, int64_t index, const ReduceParams& p) {
+  const int64_t columns = p.kept_shape[p.kept_rank - 1].value;
+  int64_t block, segment = 0;
+  int64_t batch = quotient(index, p.column_blocks, block);
+  if (p.segments.value > 1) batch = quotient(batch, p.segments, segment);
+  const int64_t column = (block * p.tx + threadIdx.x % p.tx) * V;
+  const int64_t inside = column < columns ? column : 0;
+  const ColumnLoad<Op, V> load{x + input_offset(p, batch * columns + inside), p};
+  const int64_t first = segment * p.segment_rows;
+  const int64_t last = at_most(first + p.segment_rows, p.length);
+  typename Op::Acc acc[V];
+  columns_tree<Op, V>(acc, load, first, last, p.tx, p.ty, p.rows_per_thread, shared, shared + p.ty * p.tx * V);
+  // Through shared memory, so that neighbouring threads write neighbouring columns.
+  __syncthreads();
+  if (threadIdx.x < p.tx) {
+#pragma unroll
+    for (int k = 0; k < V; ++k) shared[threadIdx.x * V + k] = acc[k];
+  }
+  __syncthreads();
+  const int64_t start = block * p.tx * V;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < p.tx * V && start + i < columns; i += blockDim.x)
+    emit<Op>(out, partials, batch * columns + start + i, segment, shared[i], p);
+}
+
+// reduce_columns: one reduced axis, and the last kept axis is contiguous; a block takes p.tx threads' columns and one
+// segment of rows. Dynamic shared memory: (p.ty + levels of the walk) * p.tx * V accumulators.
+template <typename Op>
+__global__ void __launch_bounds__(kReduceThreads, 2)
+    reduce_columns(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials, const __grid_constant__ ReduceParams p) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  typename Op::Acc* shared = reinterpret_cast<typename Op::Acc*>(memory);
+  const int64_t work = p.batches * p.column_blocks.value * p.segments.value;
+#pragma unroll 1
+  for (int64_t index = blockIdx.x; index < work; index += gridDim.x) {
+    if (p.vector)
+      reduce_column_block<Op, columns_per_thread<Op>()>(out, x, partials, shared, index, p);
+    else
+      reduce_column_block<Op, 1>(out, x, partials, shared, index, p);
+    __syncthreads();
+  }
+}
+
+// reduce_finish: merges the partial results. A block takes kReduceThreads / p.finish_slots outputs; a slot takes
+// consecutive segments, at most 32.
+template <typename Op>
+__global__ void __launch_bounds__(kReduceThreads, 2)
+    reduce_finish(void* out, const typename Op::Acc* __restrict__ partials, const __grid_constant__ ReduceParams p) {
+  using Acc = typename Op::Acc;
+  constexpr int kBatch = 8;
+  __shared__ Acc shared[kReduceThreads];
+  const int width = kReduceThreads / p.finish_slots;
+  const int x = threadIdx.x % width;
+  const int slot = threadIdx.x / width;
+  int per = 1;
+#pragma unroll 1
+  while (static_cast<int64_t>(per) * p.finish_slots < p.segments.value) per *= 2;
+#pragma unroll 1
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * width; first < p.outputs; first += static_cast<int64_t>(gridDim.x) * width) {
+    const int64_t output = first + x;
+    const Acc* at = partials + (p.partials_by_segment ? output : output * p.segments.value);
+    const int64_t step = p.partials_by_segment ? p.outputs : 1;
+    Acc v = Op::identity();
+    Acc pending[2];
+#pragma unroll 1
+    for (int group = 0; group * kBatch < per; ++group) {
+      // Loads first: one after another they would cost a trip to memory each.
+      Acc batch[kBatch];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const int64_t segment = static_cast<int64_t>(slot) * per + group * kBatch + i;
+        const bool valid = output < p.outputs && i < per && segment < p.segments.value;
+        batch[i] = valid ? at[segment * step] : Op::identity();
+      }
+      v = fold<Op, kBatch>(batch);
+#pragma unroll
+      for (int level = 0; level < 2; ++level) {
+        const int below = group & ((2 << level) - 1);
+        if (below == (2 << level) - 1) v = Op::merge(pending[level], v);
+        if (below == (1 << level) - 1) pending[level] = v;
+      }
+    }
+    shared[threadIdx.x] = v;
+#pragma unroll 1
+    for (int s = 1; s < p.finish_slots; s *= 2) {
+      __syncthreads();
+      if ((slot & (2 * s - 1)) == 0) {
+        v = Op::merge(v, shared[threadIdx.x + s * width]);
+        shared[threadIdx.x] = v;
+      }
+    }
+    if (slot == 0 && output < p.outputs) {
+      Op::finish(out, output_offset(p, output), v, p);
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace gpukit

@@ -1,0 +1,48 @@
+// What the host's plan tells the reduction kernels. Shared by both sides.
+#pragma once
+#include "gpukit/ops/common/divide.cuh"
+
+namespace gpukit {
+
+struct ReduceParams {
+  int64_t length;    // elements merged into one output, at least 1
+  int64_t outputs;
+  Divisor segments;  // partial results per output; 1: the first kernel writes the output itself
+
+  // Axes that stay, the fastest in memory last: sizes, element strides of input and output.
+  int32_t kept_rank;
+  int32_t reduced_rank;
+  Divisor kept_shape[kKernelRank];
+  int64_t kept_in[kKernelRank];
+  int64_t kept_out[kKernelRank];
+  // Axes that go, in the order of the tree.
+  Divisor reduced_shape[kKernelRank];
+  int64_t reduced_in[kKernelRank];
+
+  // Rows: a group of `warps` warps takes chunks_per_warp chunks each; `lanes` below 32 means several rows per warp.
+  int64_t chunks_per_warp;
+  int32_t warps;
+  int32_t lanes;
+
+  // Columns: blocks of tx * ty threads; the last kept axis is walked by x.
+  int64_t segment_rows;
+  int64_t batches;  // outputs / columns
+  Divisor column_blocks;
+  int32_t tx, ty;
+  int32_t rows_per_thread;
+  int32_t vector;  // each thread reads columns_per_thread() of them at once; else one
+
+  // Second kernel: threads per output, and where the partial (output, segment) is.
+  int32_t finish_slots;
+  int32_t partials_by_segment;  // [segment][output] instead of [output][segment]
+
+  int32_t flip;       // min, argmin, all
+  int32_t mean;       // sum: divide by the length; var: take the root
+  double correction;  // var
+};
+
+inline constexpr int kReduceThreads = 256;
+inline constexpr int kReduceUnits = 8;  // loads in flight per thread
+inline constexpr int kReduceMaxSegments = 8192;
+
+}  // namespace gpukit
