@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <string>
+
+#include "gpukit/array/host.h"
+#include "gpukit/ops/indexing/take.h"
+#include "gpukit/ops/manipulate/manipulate.h"
+#include "gpukit/ops/manipulate/write_result.h"
+
+namespace gpukit {
+
+namespace {
+
+DType common_dtype(const char* op, std::span<const Array> arrays) {
+  DType dtype = arrays[0].dtype();
+  for (const Array& a : arrays) {
+    check_same_device(op, arrays[0], a);
+    if (a.dtype() != dtype) dtype = promote(op, dtype, a.dtype());
+  }
+  return dtype;
+}
+
+void check_some(const char* op, std::span<const Array> arrays) {
+  if (arrays.empty()) throw ArgumentError(op, "arrays", "hold at least one array", "none");
+}
+
+/// [outer, size, inner] around one axis.
+struct Around {
+  int64_t outer = 1, size = 1, inner = 1;
+  Around(const Dims& shape, int axis) {
+    for (int i = 0; i < axis; ++i) outer *= shape[i];
+    size = shape[axis];
+    for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
+  }
+};
+
+Array flat(const Array& x) { return x.ndim() == 1 ? x : ravel(x); }
+
+}  // namespace
+
+Array concat(std::span<const Array> arrays, std::optional<int64_t> axis, const Array* out) {
+  check_some("concat", arrays);
+  std::vector<Array> flattened;
+  if (!axis.has_value()) {
+    for (const Array& a : arrays) flattened.push_back(flat(a));
+    arrays = flattened;
+  }
+  Dims shape = arrays[0].shape();
+  const int at = normalize_axis("concat", axis.value_or(0), shape.rank());
+  shape[at] = 0;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    Dims others = arrays[i].shape();
+    const bool same_rank = others.rank() == shape.rank();
+    if (same_rank) {
+      shape[at] += others[at];
+      others[at] = shape[at];
+    }
+    if (!same_rank || others != shape)
+      throw ShapeError(
+          "concat", "arrays[" + std::to_string(i) + "]",
+          "have the shape of arrays[0] " + arrays[0].shape().str() + " but for dimension " + std::to_string(at),
+          arrays[i].shape().str());
+  }
+  const DType dtype = common_dtype("concat", arrays);
+  return write_result("concat", out, shape, dtype, arrays, [&](const Array& target) {
+    int64_t start = 0;
+    for (const Array& a : arrays) {
+      if (a.size() != 0) copy_into(target.narrow(at, start, a.shape()[at]), a);
+      start += a.shape()[at];
+    }
+  });
+}
+
+Array stack(std::span<const Array> arrays, int64_t axis, const Array* out) {
+  check_some("stack", arrays);
+  for (size_t i = 0; i < arrays.size(); ++i)
+    check_shape("stack", ("arrays[" + std::to_string(i) + "]").c_str(), arrays[i], arrays[0].shape());
+  const int at = normalize_axis("stack", axis, arrays[0].ndim() + 1);
+  Dims shape = arrays[0].shape();
+  shape.insert(at, static_cast<int64_t>(arrays.size()));
+  const DType dtype = common_dtype("stack", arrays);
+  return write_result("stack", out, shape, dtype, arrays, [&](const Array& target) {
+    for (size_t i = 0; i < arrays.size(); ++i)
+      if (arrays[i].size() != 0) copy_into(target.select(at, static_cast<int64_t>(i)), arrays[i]);
+  });
+}
+
+Array repeat(const Array& x, int64_t repeats, std::optional<int64_t> axis, const Array* out) {
+  if (repeats < 0) throw ArgumentError("repeat", "repeats", "not be negative", std::to_string(repeats));
+  if (!axis.has_value()) return repeat(flat(x), repeats, 0, out);
+  const int at = normalize_axis("repeat", *axis, x.ndim());
+  Dims shape = x.shape();
+  shape[at] *= repeats;
+  const Around around(x.shape(), at);
+  return write_result("repeat", out, shape, x.dtype(), {&x, 1}, [&](const Array& target) {
+    if (target.size() == 0) return;
+    const Dims split{around.outer, around.size, repeats, around.inner};
+    if (target.can_view(split)) {
+      copy_into(target.reshape_view(split),
+                reshape(x, {around.outer, around.size, 1, around.inner}).broadcast_to(split));
+    } else {
+      for (int64_t i = 0; i < repeats; ++i) copy_into(target.slice(at, i, shape[at], repeats), x);
+    }
+  });
+}
+
+Array repeat(const Array& x, std::span<const int64_t> repeats, std::optional<int64_t> axis, const Array* out) {
+  if (!axis.has_value()) return repeat(flat(x), repeats, 0, out);
+  const int at = normalize_axis("repeat", *axis, x.ndim());
+  if (repeats.size() == 1) return repeat(x, repeats[0], at, out);
+  const int64_t size = x.shape()[at];
+  if (static_cast<int64_t>(repeats.size()) != size)
+    throw ShapeError("repeat", "repeats", "have one count or one per slice (" + std::to_string(size) + ")",
+                     std::to_string(repeats.size()));
+  std::vector<int64_t> sources;
+  for (int64_t i = 0; i < size; ++i) {
+    const int64_t count = repeats[static_cast<size_t>(i)];
+    if (count < 0) throw ArgumentError("repeat", "repeats", "not be negative", std::to_string(count));
+    sources.insert(sources.end(), static_cast<size_t>(count), i);
+  }
+  const Array indices = from_host(sources.data(), {static_cast<int64_t>(sources.size())}, DType::int64, x.device());
+  return take(x, indices, at, out);
+}
+
+namespace {
+
+/// x with one axis repeated as a whole.
+Array tile_axis(const Array& x, int axis, int64_t count) {
+  Dims shape = x.shape();
+  shape[axis] *= count;
+  const Array grown = Array::empty(shape, x.dtype(), x.device());
+  const Around around(x.shape(), axis);
+  const Dims pieces{around.outer, count, around.size, around.inner};
+  copy_into(grown.reshape_view(pieces), reshape(x, {around.outer, 1, around.size, around.inner}).broadcast_to(pieces));
+  return grown;
+}
+
+}  // namespace
+
+Array tile(const Array& x, const Dims& repetitions, const Array* out) {
+  const int rank = std::max(x.ndim(), repetitions.rank());
+  Dims shape, counts, full;
+  for (int axis = 0; axis < rank; ++axis) {
+    const int own = axis - (rank - x.ndim()), named = axis - (rank - repetitions.rank());
+    shape.push_back(own < 0 ? 1 : x.shape()[own]);
+    counts.push_back(named < 0 ? 1 : repetitions[named]);
+    full.push_back(shape[axis] * counts[axis]);
+    if (counts[axis] < 0) throw ArgumentError("tile", "repetitions", "not be negative", repetitions.str());
+  }
+  // (count, size) pairs, outermost first: an axis that is not repeated belongs to the one before it.
+  std::vector<std::pair<int64_t, int64_t>> groups;
+  for (int axis = 0; axis < rank; ++axis) {
+    if (!groups.empty() && counts[axis] == 1)
+      groups.back().second *= shape[axis];
+    else
+      groups.emplace_back(counts[axis], shape[axis]);
+  }
+  return write_result("tile", out, full, x.dtype(), {&x, 1}, [&](const Array& target) {
+    if (target.size() == 0) return;
+    if (groups.size() > kMaxRank / 2 || !target.is_contiguous()) {
+      Array grown = reshape(x, shape);
+      for (int axis = rank - 1; axis >= 0; --axis)
+        if (counts[axis] != 1) grown = tile_axis(grown, axis, counts[axis]);
+      copy_into(target, grown);
+      return;
+    }
+    Dims pieces, once;
+    for (const auto& [count, size] : groups) {
+      pieces.push_back(count);
+      pieces.push_back(size);
+      once.push_back(1);
+      once.push_back(size);
+    }
+    copy_into(target.reshape_view(pieces), reshape(x, once).broadcast_to(pieces));
+  });
+}
+
+}  // namespace gpukit
