@@ -1,0 +1,174 @@
+#include "gpukit/ops/matmul/matmul.h"
+
+#include <string>
+
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/elementwise/binary.h"
+#include "gpukit/ops/elementwise/cast.h"
+#include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/elementwise/unary.h"
+#include "gpukit/ops/matmul/matmul_impl.h"
+
+namespace gpukit {
+namespace {
+
+struct Shapes {
+  Dims batch, out;
+  int64_t m, n, k;
+};
+
+Dims batch_of(const Dims& shape) {
+  return shape.rank() <= 2 ? Dims()
+                           : Dims(std::span<const int64_t>(shape.data(), static_cast<size_t>(shape.rank() - 2)));
+}
+
+Shapes check_shapes(const char* op, const Dims& a, const Dims& b) {
+  if (a.rank() == 0) throw ShapeError(op, "a", "have at least one dimension (2D for a matrix)", "a 0-d array");
+  if (b.rank() == 0) throw ShapeError(op, "b", "have at least one dimension (2D for a matrix)", "a 0-d array");
+  Shapes s;
+  s.k = a[a.rank() - 1];
+  s.m = a.rank() == 1 ? 1 : a[a.rank() - 2];
+  s.n = b.rank() == 1 ? 1 : b[b.rank() - 1];
+  const int64_t b_k = b.rank() == 1 ? b[0] : b[b.rank() - 2];
+  if (s.k != b_k)
+    throw ShapeError(std::string(op) + ": inner dimensions must be equal, got " + std::to_string(s.k) + " and " +
+                     std::to_string(b_k) + " of shapes " + a.str() + " and " + b.str());
+  s.batch = broadcast_shapes(op, batch_of(a), batch_of(b));
+  s.out = s.batch;
+  if (a.rank() > 1) s.out.push_back(s.m);
+  if (b.rank() > 1) s.out.push_back(s.n);
+  return s;
+}
+
+/// The result's dtype, and the one the inputs are cast to.
+struct DTypes {
+  DType input, out;
+};
+
+DTypes choose_dtypes(const char* op, const Array& a, const Array& b, std::optional<DType> asked) {
+  check_arithmetic(op, "a", a);
+  check_arithmetic(op, "b", b);
+  const DType common = promote(op, a.dtype(), b.dtype());
+  if (!asked) return {common, common == DType::int8 ? DType::int32 : common};
+  if (*asked == common || *asked == matmul_wide_dtype(common)) return {common, *asked};
+  if (is_storage_only(*asked) || promote(op, common, *asked) != *asked)
+    throw DTypeError(op, "out_dtype", std::string("hold every ") + gpukit::name(common), gpukit::name(*asked));
+  return {*asked, *asked};
+}
+
+/// TF32 is for float32 alone; today it is computed exactly, which every TF32 result is an approximation of.
+void check_precision(const char* op, MatmulPrecision precision, const Array& a, const Array& b) {
+  if (precision != MatmulPrecision::tf32) return;
+  if (a.dtype() != DType::float32 || b.dtype() != DType::float32)
+    throw Error(std::string(op) + ": use_tf32 needs float32 inputs, got " + name(a.dtype()) + " and " +
+                name(b.dtype()));
+}
+
+/// Strides of x's batch axes against the batch shape: 0 where x is broadcast.
+void set_batch_strides(int64_t* strides, const Array& x, const Dims& batch) {
+  const int own = x.ndim() > 2 ? x.ndim() - 2 : 0;
+  for (int axis = 0; axis < batch.rank(); ++axis) {
+    const int at = axis - (batch.rank() - own);
+    strides[axis] = at >= 0 && x.shape()[at] != 1 ? x.strides()[at] : 0;
+  }
+}
+
+MatmulSpace make_space(const Array& out, const Array& a, const Array& b, const Shapes& s) {
+  MatmulSpace space = {};
+  space.m = s.m;
+  space.n = s.n;
+  space.k = s.k;
+  space.a_k = a.strides()[a.ndim() - 1];
+  space.a_m = a.ndim() == 1 ? 0 : a.strides()[a.ndim() - 2];
+  space.b_n = b.ndim() == 1 ? 0 : b.strides()[b.ndim() - 1];
+  space.b_k = b.ndim() == 1 ? b.strides()[0] : b.strides()[b.ndim() - 2];
+  int axis = out.ndim();
+  space.out_n = b.ndim() == 1 ? 0 : out.strides()[--axis];
+  space.out_m = a.ndim() == 1 ? 0 : out.strides()[--axis];
+  space.batches = s.batch.product();
+  space.batch_rank = s.batch.rank();
+  for (int i = 0; i < s.batch.rank(); ++i) {
+    space.batch_shape[i] = s.batch[i];
+    space.batch_out[i] = out.strides()[i];
+  }
+  set_batch_strides(space.batch_a, a, s.batch);
+  set_batch_strides(space.batch_b, b, s.batch);
+  return space;
+}
+
+bool share_memory(const Array& a, const Array& b) {
+  return a.storage() == b.storage() && (a.offset_bytes() == b.offset_bytes() || partially_overlap(a, b));
+}
+
+Array product(const char* op, const Array& a, const Array& b, const MatmulOptions& options, const Array* out) {
+  check_same_device(op, a, b);
+  const Shapes shapes = check_shapes(op, a.shape(), b.shape());
+  check_precision(op, options.precision, a, b);
+  const DTypes dtypes = choose_dtypes(op, a, b, options.out_dtype);
+  Array result = gpukit::result(op, out, shapes.out, dtypes.out, a.device());
+  if (result.size() == 0) return result;
+  const Array left = astype(a, dtypes.input), right = astype(b, dtypes.input);
+  // Every output element reads whole rows and columns: no sharing at all, not even of equal views.
+  const bool buffer = out != nullptr && (share_memory(result, left) || share_memory(result, right));
+  const Array target = buffer ? Array::empty_like(result) : result;
+  const MatmulSpace space = make_space(target, left, right, shapes);
+  switch (target.device().kind) {
+    case DeviceKind::cpu: cpu::matmul(target, left, right, space); break;
+    case DeviceKind::cuda: cuda::matmul(target, left, right, space); break;
+  }
+  if (buffer) copy_into(result, target);
+  return result;
+}
+
+}  // namespace
+
+DType matmul_wide_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::float16:
+    case DType::bfloat16: return DType::float32;
+    case DType::int8: return DType::int32;
+    default: return dtype;
+  }
+}
+
+Array matmul(const Array& a, const Array& b, const Array* out, const MatmulOptions& options) {
+  return product("matmul", a, b, options, out);
+}
+
+Array batched_matmul(const Array& a, const Array& b, const Array* out) {
+  if (a.ndim() != b.ndim() || (a.ndim() != 3 && a.ndim() != 4))
+    throw ShapeError(
+        "batched_matmul: a and b must both have 3 dimensions or both 4 (a plain 2D product is matmul), got " +
+        a.shape().str() + " and " + b.shape().str());
+  for (int axis = 0; axis < a.ndim() - 2; ++axis)
+    if (a.shape()[axis] != b.shape()[axis])
+      throw ShapeError("batched_matmul: batch dimensions must be equal, got " + a.shape().str() + " and " +
+                       b.shape().str());
+  return product("batched_matmul", a, b, {}, out);
+}
+
+Array transpose(const Array& a) {
+  if (a.ndim() != 2) throw ShapeError("transpose", "a", "be a 2D array (2 dimensions)", a.shape().str());
+  return a.transpose();
+}
+
+Array linear_bias_gelu(const Array& input, const Array& weight, const Array& bias, const Array* out) {
+  constexpr const char* kOp = "linear_bias_gelu";
+  check_same_device(kOp, input, weight);
+  check_same_device(kOp, input, bias);
+  check_floating(kOp, "input", input);
+  check_dtype(kOp, "weight", weight, input.dtype());
+  check_dtype(kOp, "bias", bias, input.dtype());
+  if (input.ndim() != 2) throw ShapeError(kOp, "input", "be a 2D array (2 dimensions)", input.shape().str());
+  if (weight.ndim() != 2) throw ShapeError(kOp, "weight", "be a 2D array (2 dimensions)", weight.shape().str());
+  check_shape(kOp, "bias", bias, {weight.shape(0)});
+  const DType wide = matmul_wide_dtype(input.dtype());
+  const Array sums = product(kOp, input, weight.transpose(), {.out_dtype = wide}, nullptr);
+  add(sums, astype(bias, wide), &sums);
+  if (wide == input.dtype() && out != nullptr) return gelu(sums, out);
+  gelu(sums, &sums);
+  if (wide == input.dtype()) return sums;
+  return cast(kOp, sums, input.dtype(), out);
+}
+
+}  // namespace gpukit

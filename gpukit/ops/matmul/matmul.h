@@ -1,0 +1,43 @@
+// Matrix products by NumPy's rules, for every arithmetic dtype and any strides; nothing is transposed or copied behind
+// the scenes.
+//
+// Element (i, j) is the sum over k = 0, 1, 2, ... in that order, one fused multiply-add each, so its bits depend on row
+// i and column j alone: not on the shape around them, the number of threads, or the device. float16 and bfloat16 are
+// summed in float32 and rounded once. Integers wrap around; bool is "any".
+#pragma once
+
+#include <optional>
+
+#include "gpukit/array/array.h"
+
+namespace gpukit {
+
+enum class MatmulPrecision : uint8_t {
+  automatic,  // exact, or what PYGPUKIT_ALLOW_TF32 allows
+  exact,      // float32 products and sums
+  tf32,       // float32 inputs may be rounded to TF32; exact results are a valid answer and what is given today
+};
+
+struct MatmulOptions {
+  MatmulPrecision precision = MatmulPrecision::automatic;
+  /// The result's dtype, no narrower than the inputs' common one. Sums are not rounded on the way to it.
+  std::optional<DType> out_dtype = {};
+};
+
+/// a @ b. 1-D arrays are a row on the left and a column on the right; leading axes are batches and broadcast.
+/// Inputs of other dtypes are promoted; int8 @ int8 is int32. Throws ShapeError (0-d, inner dimensions, batches),
+/// DTypeError, DeviceError, and Error for tf32 with anything but float32.
+Array matmul(const Array& a, const Array& b, const Array* out = nullptr, const MatmulOptions& options = {});
+
+/// matmul of two 3-D or two 4-D arrays with equal batch dimensions. Throws ShapeError otherwise.
+Array batched_matmul(const Array& a, const Array& b, const Array* out = nullptr);
+
+/// The transposed view of a 2-D array. Throws ShapeError for other ranks; permute takes those.
+Array transpose(const Array& a);
+
+/// gelu(input @ weight.T + bias), the tanh form. `input` is [m, k], `weight` [n, k], `bias` [n], all of one float
+/// dtype; sums and activation are float32 (float64 for float64) and rounded once. Throws ShapeError, DTypeError,
+/// DeviceError.
+Array linear_bias_gelu(const Array& input, const Array& weight, const Array& bias, const Array* out = nullptr);
+
+}  // namespace gpukit

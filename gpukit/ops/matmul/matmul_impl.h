@@ -1,0 +1,20 @@
+// Between matmul.cpp and the two backends: `a` and `b` have one dtype, `out` has it too or its wide one, nothing
+// overlaps.
+#pragma once
+
+#include "gpukit/array/array.h"
+#include "gpukit/ops/matmul/matmul_space.cuh"
+
+namespace gpukit {
+
+/// The dtype a product can be stored in straight from its sums: float32 for 16-bit floats, int32 for int8, else itself.
+DType matmul_wide_dtype(DType dtype);
+
+namespace cpu {
+void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space);
+}
+namespace cuda {
+void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space);
+}
+
+}  // namespace gpukit

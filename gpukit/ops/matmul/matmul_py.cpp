@@ -1,0 +1,69 @@
+#include <nanobind/stl/string.h>
+
+#include "gpukit/ops/matmul/matmul.h"
+#include "gpukit/python/bind.h"
+
+namespace gpukit {
+namespace {
+
+MatmulPrecision to_precision(nb::handle use_tf32, nb::handle precision) {
+  MatmulPrecision chosen = MatmulPrecision::automatic;
+  if (!use_tf32.is_none()) {
+    const int truth = PyObject_IsTrue(use_tf32.ptr());
+    if (truth < 0) throw nb::python_error();
+    chosen = truth != 0 ? MatmulPrecision::tf32 : MatmulPrecision::exact;
+  }
+  if (precision.is_none()) return chosen;
+  std::string text;
+  if (!nb::try_cast(precision, text) || (text != "exact" && text != "tf32"))
+    throw ArgumentError("matmul", "precision", "be 'exact', 'tf32' or None", nb::cast<std::string>(nb::str(precision)));
+  const MatmulPrecision named = text == "tf32" ? MatmulPrecision::tf32 : MatmulPrecision::exact;
+  if (chosen != MatmulPrecision::automatic && chosen != named)
+    throw ArgumentError("matmul", "precision", "agree with use_tf32", "'" + text + "'");
+  return named;
+}
+
+}  // namespace
+
+void bind_matmul(nb::module_& m) {
+  m.def(
+      "matmul",
+      [](nb::handle a, nb::handle b, nb::handle out, nb::handle use_tf32, nb::handle precision, nb::handle out_dtype) {
+        const Array& left = python::to_array("matmul", "a", a);
+        const Array& right = python::to_array("matmul", "b", b);
+        const MatmulOptions options{to_precision(use_tf32, precision), python::to_optional_dtype(out_dtype)};
+        return python::with_out("matmul", out,
+                                [&](const Array* target) { return matmul(left, right, target, options); });
+      },
+      "a"_a, "b"_a, nb::kw_only(), "out"_a = nb::none(), "use_tf32"_a = nb::none(), "precision"_a = nb::none(),
+      "out_dtype"_a = nb::none(),
+      "a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for "
+      "float32 only.\n"
+      "out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).");
+  m.def(
+      "batched_matmul",
+      [](nb::handle a, nb::handle b, nb::handle out) {
+        const Array& left = python::to_array("batched_matmul", "a", a);
+        const Array& right = python::to_array("batched_matmul", "b", b);
+        return python::with_out("batched_matmul", out,
+                                [&](const Array* target) { return batched_matmul(left, right, target); });
+      },
+      "a"_a, "b"_a, nb::kw_only(), "out"_a = nb::none(),
+      "Products of two 3-D or two 4-D arrays with equal batch dimensions.");
+  m.def(
+      "transpose", [](nb::handle a) { return python::wrap(transpose(python::to_array("transpose", "a", a))); }, "a"_a,
+      "The transposed view of a 2-D array.");
+  m.def(
+      "linear_bias_gelu",
+      [](nb::handle input, nb::handle weight, nb::handle bias, nb::handle out) {
+        const Array& x = python::to_array("linear_bias_gelu", "input", input);
+        const Array& w = python::to_array("linear_bias_gelu", "weight", weight);
+        const Array& b = python::to_array("linear_bias_gelu", "bias", bias);
+        return python::with_out("linear_bias_gelu", out,
+                                [&](const Array* target) { return linear_bias_gelu(x, w, b, target); });
+      },
+      "input"_a, "weight"_a, "bias"_a, nb::kw_only(), "out"_a = nb::none(),
+      "gelu(input @ weight.T + bias) in the tanh form, for input [m, k], weight [n, k] and bias [n].");
+}
+
+}  // namespace gpukit
