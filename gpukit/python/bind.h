@@ -1,0 +1,107 @@
+// What every *_py.cpp includes: converters between Python and the library, and the scope of a call.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <string>
+
+#include "gpukit/array/array.h"
+#include "gpukit/base/scalar.h"
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/runtime/session.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace gpukit::python {
+
+/// Enters the session of Python's ContextVar and releases the GIL for its life. One per call into the library.
+class CallScope {
+ public:
+  CallScope();
+  ~CallScope();
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+
+ private:
+  std::shared_ptr<const runtime::Session> session_;  // null: the default session
+  std::optional<runtime::SessionGuard> guard_;
+  PyThreadState* thread_;
+};
+
+// Python objects whose type the stubs show.
+using ArrayObject = nb::typed<nb::object, Array>;
+using AnyObject = nb::typed<nb::object, nb::any>;
+using IntTuple = nb::typed<nb::tuple, int, nb::ellipsis>;
+using AnyDict = nb::typed<nb::dict, nb::str, nb::any>;
+using AnyList = nb::typed<nb::list, nb::any>;
+struct DTypeObject : nb::object {
+  NB_OBJECT(DTypeObject, nb::object, "pygpukit.core.dtypes.DataType", check)
+  static bool check(PyObject* object);
+};
+
+/// A new GPUArray. Cheaper than nb::cast.
+ArrayObject wrap(Array&& array);
+
+/// An array, or a Python or NumPy number. Throws TypeError naming op and argument for anything else
+/// (a NumPy array gets a hint: `use gp.from_numpy`).
+Operand to_operand(const char* op, const char* argument, nb::handle value);
+/// The same for operators: nullopt for anything else.
+std::optional<Operand> try_operand(const char* op, nb::handle value);
+/// Throws TypeError naming op and argument.
+const Array& to_array(const char* op, const char* argument, nb::handle value);
+/// None gives null.
+const Array* to_optional_array(const char* op, const char* argument, nb::handle value);
+/// Null for anything but a GPUArray.
+const Array* try_array(nb::handle value);
+/// DataType, name, NumPy dtype, or Python type. Throws DTypeError `Unsupported dtype ...`.
+DType to_dtype(nb::handle value);
+std::optional<DType> to_optional_dtype(nb::handle value);
+DTypeObject from_dtype(DType dtype);
+/// An int, or a sequence of ints. Throws TypeError / ShapeError naming op.
+Dims to_dims(const char* op, nb::handle value);
+IntTuple from_dims(const Dims& dims);
+/// None: nullopt. An int or a tuple of ints, normalised by the op itself.
+std::optional<Dims> to_optional_axes(const char* op, nb::handle value);
+/// Anything with __index__. Throws TypeError naming op and argument.
+int64_t to_int(const char* op, const char* argument, nb::handle value);
+/// Device, name or None (default device).
+Device to_device(nb::handle value);
+Scalar to_scalar(const char* op, const char* argument, nb::handle value);
+
+/// The Python session in force here, or null for the default one. For code that holds the GIL and makes no CallScope.
+std::shared_ptr<const runtime::Session> context_session();
+/// The same by value, with the default one spelled out: what a new scope starts from.
+runtime::Session outer_session();
+/// Makes `session` current in Python's context until `owner` calls pop_session. Scopes nest.
+void push_session(nb::handle owner, runtime::Session session);
+/// Throws Error when `owner` did not enter the innermost scope.
+void pop_session(nb::handle owner);
+
+/// Runs `f(const Array* out)` inside a CallScope. Returns the very `out` object when one is given, else a new GPUArray.
+template <typename F>
+ArrayObject with_out(const char* op, nb::handle out, F&& f) {
+  const Array* target = to_optional_array(op, "out", out);
+  if (target != nullptr) {
+    CallScope scope;
+    f(target);
+  } else {
+    std::optional<Array> value;
+    {
+      CallScope scope;
+      value.emplace(f(nullptr));
+    }
+    return wrap(std::move(*value));
+  }
+  return nb::borrow(out);
+}
+
+/// Same for results that are always new.
+template <typename F>
+auto in_scope(F&& f) {
+  CallScope scope;
+  return f();
+}
+
+}  // namespace gpukit::python

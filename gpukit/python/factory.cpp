@@ -1,0 +1,113 @@
+// Arrays from NumPy and from whatever else holds numbers.
+#include <nanobind/stl/string.h>
+
+#include "gpukit/array/host.h"
+#include "gpukit/base/error.h"
+#include "gpukit/ops/elementwise/cast.h"
+#include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/python/interop.h"
+#include "gpukit/python/state.h"
+
+namespace gpukit::python {
+
+namespace {
+
+bool wants_copy(nb::handle copy_wanted) { return !copy_wanted.is_none() && PyObject_IsTrue(copy_wanted.ptr()) == 1; }
+bool forbids_copy(nb::handle copy_wanted) { return !copy_wanted.is_none() && PyObject_IsTrue(copy_wanted.ptr()) == 0; }
+
+/// Copies a NumPy array of any layout and byte order.
+Array upload(nb::handle array, Device device) {
+  DType dtype = dtype_from_numpy(array.attr("dtype"));
+  // require() keeps the rank of 0-d arrays, unlike ascontiguousarray.
+  nb::object dense = numpy().attr("require")(array, "requirements"_a = "C");
+  nb::object native = dense.attr("dtype").attr("newbyteorder")("=");
+  if (!native.equal(dense.attr("dtype"))) dense = dense.attr("astype")(native);
+  Dims shape = to_dims("from_numpy", dense.attr("shape"));
+  nb::object address = dense.attr("ctypes").attr("data");
+  const void* data = PyLong_AsVoidPtr(address.ptr());
+  return in_scope([&] { return from_host(data, shape, dtype, device); });
+}
+
+ArrayObject from_numpy(nb::handle array, nb::handle device) {
+  if (!is_numpy_array(array) && !is_numpy_scalar(array))
+    throw nb::type_error(
+        ("from_numpy: array must be a numpy.ndarray, got " + class_of(array) + "; use gp.asarray").c_str());
+  return wrap(upload(is_numpy_array(array) ? nb::borrow(array) : numpy().attr("asarray")(array), to_device(device)));
+}
+
+/// dtype of numbers that have none of their own: bool, int64, float32, complex64.
+DType default_for(DType found) {
+  if (found == DType::float64) return DType::float32;
+  if (found == DType::complex128) return DType::complex64;
+  return found;
+}
+
+ArrayObject convert(Array array, std::optional<DType> dtype, bool copy_now) {
+  if (dtype && *dtype != array.dtype()) return wrap(in_scope([&] { return astype(array, *dtype); }));
+  if (copy_now) return wrap(in_scope([&] { return copy(array); }));
+  return wrap(std::move(array));
+}
+
+/// Python numbers and nested lists of them.
+ArrayObject from_sequence(nb::handle obj, std::optional<DType> dtype, nb::handle device) {
+  nb::object host = numpy().attr("asarray")(obj);
+  DType found = dtype_from_numpy(host.attr("dtype"));
+  bool typed = is_numpy_array(obj) || is_numpy_scalar(obj);
+  if (typed && !dtype) return wrap(upload(host, to_device(device)));
+  DType wanted = dtype ? *dtype : default_for(found);
+  // Floats are rounded once, on the way in, when NumPy has the dtype; else on the device.
+  if (wanted != found && wanted != DType::bfloat16 && !is_storage_only(wanted) && kind(wanted) != DTypeKind::boolean &&
+      is_floating(found) == is_floating(wanted) && !is_complex(found))
+    host = host.attr("astype")(numpy_dtype(wanted));
+  return convert(upload(host, to_device(device)), wanted, false);
+}
+
+nb::object asarray(nb::handle obj, nb::handle dtype, nb::handle device, nb::handle copy_wanted) {
+  std::optional<DType> wanted = to_optional_dtype(dtype);
+  if (const Array* own = try_array(obj)) {
+    Device where = device.is_none() ? own->device() : to_device(device);
+    bool changes = !(where == own->device()) || (wanted && *wanted != own->dtype());
+    if (!changes && !wants_copy(copy_wanted)) return nb::borrow(obj);
+    if (forbids_copy(copy_wanted))
+      throw ArgumentError("asarray: copy=False forbids the change of dtype or device asked for");
+    Array moved = in_scope([&] { return where == own->device() ? *own : to_device(contiguous(*own), where); });
+    return convert(std::move(moved), wanted, wants_copy(copy_wanted) && where == own->device());
+  }
+  if (is_numpy_array(obj) || is_numpy_scalar(obj) || PySequence_Check(obj.ptr()) || PyNumber_Check(obj.ptr())) {
+    bool shareable = is_numpy_array(obj) && to_device(device).kind == DeviceKind::cpu;
+    if (forbids_copy(copy_wanted)) {
+      if (!shareable)
+        throw ArgumentError(
+            "asarray: copy=False forbids copying host data; use a device array or np.ndarray on the CPU");
+      ArrayObject shared = from_dlpack(obj, device, copy_wanted);
+      if (wanted && *wanted != to_array("asarray", "obj", shared).dtype())
+        throw ArgumentError("asarray: copy=False forbids the change of dtype asked for");
+      return shared;
+    }
+    if (!nb::hasattr(obj, "__dlpack__") || is_numpy_array(obj) || is_numpy_scalar(obj))
+      return from_sequence(obj, wanted, device);
+  }
+  ArrayObject shared = nb::hasattr(obj, "__dlpack__") ? from_dlpack(obj, device, copy_wanted)
+                       : nb::hasattr(obj, "__cuda_array_interface__")
+                           ? from_cuda_array_interface(obj, device, copy_wanted)
+                           : from_sequence(obj, wanted, device);
+  const Array& array = to_array("asarray", "obj", shared);
+  if (!wanted || *wanted == array.dtype()) return shared;
+  if (forbids_copy(copy_wanted)) throw ArgumentError("asarray: copy=False forbids the change of dtype asked for");
+  return convert(array, wanted, false);
+}
+
+}  // namespace
+
+void bind_factory(nb::module_& m) {
+  m.def("from_numpy", &from_numpy, "array"_a, "device"_a = nb::none(),
+        "A copy of a NumPy array. uint16 stays uint16; gp.bitcast makes bits bfloat16.");
+  m.def("asarray", &asarray, "obj"_a, "dtype"_a = nb::none(), "device"_a = nb::none(), "copy"_a = nb::none(),
+        nb::sig("def asarray(obj: object, dtype: object | None = None, device: object | None = None, "
+                "copy: bool | None = None) -> GPUArray"),
+        "An array from an array, a NumPy array, numbers, nested lists, or any object with __dlpack__ or "
+        "__cuda_array_interface__. The memory of such objects is shared, NumPy's is copied. Python floats become "
+        "float32.");
+}
+
+}  // namespace gpukit::python

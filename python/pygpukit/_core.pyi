@@ -1,0 +1,1358 @@
+"""PyGPUkit's C++ core. Use it through the package pygpukit."""
+
+from collections.abc import Sequence
+import enum
+from typing import Any, NoReturn
+
+from pygpukit._core import random as random
+import pygpukit.core.dtypes
+
+
+def _version() -> str:
+    """The version of the library; internal."""
+
+class _Session:
+    """One entered stream or device; internal."""
+
+def _register_dtype(index: int, dtype: object) -> None:
+    """The DataType object for one element type; internal."""
+
+def _dtype_from_numpy(dtype: object) -> pygpukit.core.dtypes.DataType:
+    """The DataType of a numpy.dtype; internal."""
+
+def _numpy_dtype(dtype: object) -> Any:
+    """The numpy.dtype that holds a dtype's bits; internal."""
+
+def result_type(*arguments: object) -> pygpukit.core.dtypes.DataType:
+    """
+    The dtype an operation on these arrays, dtypes and Python numbers computes in.
+    """
+
+class DeviceProperties:
+    """What the driver says about a device."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def uuid(self) -> str: ...
+
+    @property
+    def pci_bus(self) -> str: ...
+
+    @property
+    def total_memory(self) -> int:
+        """Bytes."""
+
+    @property
+    def compute_capability_major(self) -> int:
+        """0 on the CPU."""
+
+    @property
+    def compute_capability_minor(self) -> int: ...
+
+    @property
+    def multiprocessor_count(self) -> int: ...
+
+    @property
+    def max_threads_per_block(self) -> int: ...
+
+    @property
+    def max_threads_per_multiprocessor(self) -> int: ...
+
+    @property
+    def warp_size(self) -> int: ...
+
+    @property
+    def shared_memory_per_block(self) -> int: ...
+
+    @property
+    def shared_memory_per_block_optin(self) -> int: ...
+
+    @property
+    def shared_memory_per_multiprocessor(self) -> int: ...
+
+    @property
+    def registers_per_block(self) -> int: ...
+
+    @property
+    def l2_cache_size(self) -> int: ...
+
+    @property
+    def clock_khz(self) -> int: ...
+
+    @property
+    def memory_clock_khz(self) -> int: ...
+
+    @property
+    def memory_bus_bits(self) -> int: ...
+
+    @property
+    def copy_engines(self) -> int: ...
+
+    @property
+    def virtual_memory(self) -> bool: ...
+
+    def __repr__(self) -> str: ...
+
+class Device:
+    """
+    A device by name: 'cpu', 'cuda', 'cuda:1'. As a context manager it is where new arrays go.
+    """
+
+    def __init__(self, name: object | None = None) -> None:
+        """None is the default device."""
+
+    @property
+    def kind(self) -> str:
+        """'cpu' or 'cuda'."""
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def properties(self) -> DeviceProperties:
+        """Opens the device. DeviceError when it is missing or refused."""
+
+    def memory_info(self) -> tuple[int, ...]:
+        """(free, total) bytes as the driver sees them."""
+
+    def memory_stats(self) -> dict[str, Any]:
+        """Counters of the allocator."""
+
+    def trim(self) -> int:
+        """
+        Returns cached memory to the driver; gives the number of bytes. May wait.
+        """
+
+    def synchronize(self) -> None:
+        """Waits for all work of the device and raises what it finds."""
+
+    def health(self) -> dict[str, Any]:
+        """{'ok': bool, 'recent_launches': str}."""
+
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str: ...
+
+    def __eq__(self, other: object) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+    def __enter__(self) -> Device: ...
+
+    def __exit__(self, *args: object) -> None: ...
+
+def devices() -> list[Device]:
+    """Every device of the process, CUDA first. Never empty."""
+
+def default_device() -> Device:
+    """The device new arrays go to."""
+
+def _configured_device() -> Device:
+    """
+    The default device outside any session, without the warning of a fallback; internal.
+    """
+
+def is_cuda_available() -> bool:
+    """A CUDA device can be used, whatever the default device is."""
+
+def cuda_unavailable_reason() -> str:
+    """
+    Why there is no CUDA device, with the paths that were tried; empty when there is one.
+    """
+
+def synchronize(device: object | None = None) -> None:
+    """Waits for all work of a device and raises what it finds."""
+
+def health(device: object | None = None) -> dict[str, Any]:
+    """{'ok': bool, 'recent_launches': str} of a device."""
+
+def _set_backend_device(device: object | None = None) -> None:
+    """Default device chosen by core.backend; internal."""
+
+class StreamPriority(enum.IntEnum):
+    """How urgent a stream's work is."""
+
+    HIGH = 0
+
+    LOW = 1
+
+class Stream:
+    """
+    A queue of work on one device. `with stream:` makes it the current stream of its device.
+    """
+
+    def __init__(self, stream_handle: object | None = None, priority: object = StreamPriority.LOW, device: object | None = None) -> None:
+        """
+        A new stream, or with stream_handle another name of a stream made before.
+        """
+
+    @property
+    def handle(self) -> int:
+        """The driver's handle."""
+
+    @property
+    def priority(self) -> StreamPriority: ...
+
+    @property
+    def device(self) -> Device: ...
+
+    def synchronize(self) -> None:
+        """Waits for the work submitted so far and raises what it finds."""
+
+    def query(self) -> bool:
+        """True when the stream has nothing left to do."""
+
+    def wait(self, other: object) -> None:
+        """
+        Later work of this stream waits for an event, or for a stream's work so far.
+        """
+
+    def close(self) -> None:
+        """
+        Gives the stream up; its work still finishes. Using it afterwards raises.
+        """
+
+    def __enter__(self) -> Stream: ...
+
+    def __exit__(self, *args: object) -> None: ...
+
+    def __eq__(self, other: object) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+def current_stream(device: object | None = None) -> Stream:
+    """The stream work on a device goes to here."""
+
+class CudaEvent:
+    """A point in a stream's work, with its time."""
+
+    def __init__(self, blocking_sync: bool = False) -> None:
+        """With blocking_sync a waiting thread sleeps instead of spinning."""
+
+    def record(self, stream: object | None = None) -> None:
+        """Marks this point of a stream, by default the current one."""
+
+    def synchronize(self) -> None:
+        """Waits until the event has happened. An event never recorded has."""
+
+    def query(self) -> bool:
+        """True when the event has happened or was never recorded."""
+
+    def __repr__(self) -> str: ...
+
+def event_elapsed_ms(start: CudaEvent, stop: CudaEvent) -> float:
+    """Milliseconds between two events that have happened."""
+
+def event_elapsed_us(start: CudaEvent, stop: CudaEvent) -> float:
+    """Microseconds between two events that have happened."""
+
+class _CaptureScope:
+    """What CudaGraph.capture() returns; internal."""
+
+    def __enter__(self) -> CudaGraph: ...
+
+    def __exit__(self, arg0: object | None, arg1: object | None, arg2: object | None, /) -> None: ...
+
+class CudaGraph:
+    """
+    Work recorded once and replayed with one call. Captures what this thread submits; pins every buffer it saw. On the CPU a capture records the calls and a replay runs them.
+    """
+
+    def __init__(self, device: object | None = None) -> None: ...
+
+    def begin_capture(self) -> None:
+        """Waits for the device, then captures what this thread submits."""
+
+    def end_capture(self) -> None:
+        """Ends the capture and makes the graph ready to replay."""
+
+    def capture(self) -> _CaptureScope:
+        """
+        `with graph.capture():` captures the block; an exception in it leaves the graph empty.
+        """
+
+    def replay(self) -> None:
+        """
+        Runs the captured work, asynchronously, after earlier and before later work of the current stream.
+        """
+
+    def synchronize(self) -> None:
+        """Waits for the replays so far."""
+
+    def reset(self) -> None:
+        """Forgets the captured work."""
+
+    def verify(self) -> bool:
+        """
+        Replays, runs the same work eagerly from the same start and compares every written byte. True when equal; raises naming the first difference otherwise. The buffers are put back.
+        """
+
+    def is_ready(self) -> bool: ...
+
+    def is_capturing(self) -> bool: ...
+
+    @property
+    def num_nodes(self) -> int: ...
+
+    @property
+    def stream(self) -> Stream:
+        """The stream the graph captures and runs on."""
+
+    def get_stream_handle(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+class _ArrayIterator:
+    """Rows of an array, as views; internal."""
+
+    def __iter__(self) -> object: ...
+
+    def __next__(self) -> GPUArray: ...
+
+class GPUArray:
+    """
+    An n-dimensional array on a device. Slices, transposes and reshapes of it are views.
+    """
+
+    def __init__(self, shape: object, dtype: object = 'float32', device_ptr: object | None = None, owns_memory: bool = True, device: object | None = None) -> None:
+        """
+        Uninitialised memory, or with device_ptr the block a backend's allocate() gave. Factories are the usual way.
+        """
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> pygpukit.core.dtypes.DataType: ...
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+
+    @property
+    def ndim(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Steps along each axis in bytes."""
+
+    @property
+    def device(self) -> Device: ...
+
+    @property
+    def on_gpu(self) -> bool:
+        """Always True: the data is on its device, never evicted."""
+
+    @property
+    def device_ptr(self) -> int:
+        """Address of the first element. Touches last_access."""
+
+    @property
+    def last_access(self) -> float:
+        """When device_ptr was last read, in seconds since the epoch."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> _ArrayIterator: ...
+
+    def __getitem__(self, key: object) -> GPUArray: ...
+
+    def __setitem__(self, key: object | None, value: object) -> None: ...
+
+    def reshape(self, *shape: object) -> GPUArray:
+        """
+        Another shape; one size may be -1. A view where strides allow, else a copy.
+        """
+
+    def view(self, new_shape: object) -> GPUArray:
+        """
+        Another shape of the same memory. Raises where only a copy could have it.
+        """
+
+    def transpose(self, *axes: object) -> GPUArray:
+        """The axes in another order, reversed by default. A view."""
+
+    @property
+    def T(self) -> GPUArray:
+        """The axes reversed. A view."""
+
+    @property
+    def mT(self) -> GPUArray:
+        """The last two axes swapped. A view."""
+
+    def narrow(self, offset: int, length: int, axis: int = -1) -> GPUArray:
+        """`length` entries of an axis from `offset`. A view."""
+
+    def slice_rows(self, n: int) -> GPUArray:
+        """The first n rows of a 2-D array. A view."""
+
+    def ravel(self) -> GPUArray:
+        """All elements on one axis: a view of a contiguous array, else a copy."""
+
+    def flatten(self) -> GPUArray:
+        """All elements on one axis, copied."""
+
+    def squeeze(self, axis: object | None = None) -> GPUArray:
+        """Without axes of size 1. A view."""
+
+    def expand_dims(self, axis: int) -> GPUArray:
+        """With an axis of size 1 put in. A view."""
+
+    def expand(self, *shape: object) -> GPUArray:
+        """Broadcast to a shape; -1 keeps a size. A read-only view."""
+
+    def to_numpy(self, dtype: object | None = None) -> Any:
+        """
+        A NumPy copy. bfloat16 comes as uint16 bits, float8 and int4 as uint8 bits; `dtype` converts on the device first. Waits for the device.
+        """
+
+    def item(self) -> Any:
+        """The only element as a Python number. Waits."""
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers. Waits."""
+
+    def __float__(self) -> float: ...
+
+    def __int__(self) -> int: ...
+
+    def __complex__(self) -> complex: ...
+
+    def __bool__(self) -> bool: ...
+
+    def __index__(self) -> int: ...
+
+    def astype(self, dtype: object, copy: bool = False) -> GPUArray:
+        """
+        Another dtype; the array itself when it has it already and `copy` is false.
+        """
+
+    def to(self, device: object) -> GPUArray:
+        """The same array on another device; itself when it is there already."""
+
+    def copy(self) -> GPUArray:
+        """A row-major copy."""
+
+    def clone(self) -> GPUArray:
+        """A row-major copy."""
+
+    def __copy__(self) -> GPUArray: ...
+
+    def __deepcopy__(self, memo: object) -> GPUArray: ...
+
+    def contiguous(self) -> GPUArray:
+        """Itself when row-major, else a copy."""
+
+    def is_contiguous(self) -> bool:
+        """Row-major with no gaps."""
+
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+    def __repr__(self) -> str: ...
+
+    def __str__(self) -> str: ...
+
+    def __add__(self, arg: object, /) -> GPUArray: ...
+
+    def __radd__(self, arg: object, /) -> GPUArray: ...
+
+    def __iadd__(self, arg: object, /) -> GPUArray: ...
+
+    def __sub__(self, arg: object, /) -> GPUArray: ...
+
+    def __rsub__(self, arg: object, /) -> GPUArray: ...
+
+    def __isub__(self, arg: object, /) -> GPUArray: ...
+
+    def __mul__(self, arg: object, /) -> GPUArray: ...
+
+    def __rmul__(self, arg: object, /) -> GPUArray: ...
+
+    def __imul__(self, arg: object, /) -> GPUArray: ...
+
+    def __truediv__(self, arg: object, /) -> GPUArray: ...
+
+    def __rtruediv__(self, arg: object, /) -> GPUArray: ...
+
+    def __itruediv__(self, arg: object, /) -> GPUArray: ...
+
+    def __floordiv__(self, arg: object, /) -> GPUArray: ...
+
+    def __rfloordiv__(self, arg: object, /) -> GPUArray: ...
+
+    def __ifloordiv__(self, arg: object, /) -> GPUArray: ...
+
+    def __mod__(self, arg: object, /) -> GPUArray: ...
+
+    def __rmod__(self, arg: object, /) -> GPUArray: ...
+
+    def __imod__(self, arg: object, /) -> GPUArray: ...
+
+    def __pow__(self, arg: object, /) -> GPUArray: ...
+
+    def __rpow__(self, arg: object, /) -> GPUArray: ...
+
+    def __ipow__(self, arg: object, /) -> GPUArray: ...
+
+    def __and__(self, arg: object, /) -> GPUArray: ...
+
+    def __rand__(self, arg: object, /) -> GPUArray: ...
+
+    def __iand__(self, arg: object, /) -> GPUArray: ...
+
+    def __or__(self, arg: object, /) -> GPUArray: ...
+
+    def __ror__(self, arg: object, /) -> GPUArray: ...
+
+    def __ior__(self, arg: object, /) -> GPUArray: ...
+
+    def __xor__(self, arg: object, /) -> GPUArray: ...
+
+    def __rxor__(self, arg: object, /) -> GPUArray: ...
+
+    def __ixor__(self, arg: object, /) -> GPUArray: ...
+
+    def __lshift__(self, arg: object, /) -> GPUArray: ...
+
+    def __rlshift__(self, arg: object, /) -> GPUArray: ...
+
+    def __ilshift__(self, arg: object, /) -> GPUArray: ...
+
+    def __rshift__(self, arg: object, /) -> GPUArray: ...
+
+    def __rrshift__(self, arg: object, /) -> GPUArray: ...
+
+    def __irshift__(self, arg: object, /) -> GPUArray: ...
+
+    def __eq__(self, arg: object, /) -> GPUArray: ...
+
+    def __ne__(self, arg: object, /) -> GPUArray: ...
+
+    def __lt__(self, arg: object, /) -> GPUArray: ...
+
+    def __le__(self, arg: object, /) -> GPUArray: ...
+
+    def __gt__(self, arg: object, /) -> GPUArray: ...
+
+    def __ge__(self, arg: object, /) -> GPUArray: ...
+
+    def __neg__(self) -> GPUArray: ...
+
+    def __pos__(self) -> GPUArray: ...
+
+    def __abs__(self) -> GPUArray: ...
+
+    def __invert__(self) -> GPUArray: ...
+
+    def __matmul__(self, arg: object, /) -> GPUArray: ...
+
+    def __rmatmul__(self, arg: object, /) -> GPUArray: ...
+
+    def __imatmul__(self, arg: object, /) -> GPUArray: ...
+
+    def sum(self, axis: object | None = None, dtype: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+        """Sum over the axes, all by default."""
+
+    def prod(self, axis: object | None = None, dtype: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+        """Product over the axes, all by default."""
+
+    def mean(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+        """Mean over the axes, all by default."""
+
+    def max(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+        """Largest element over the axes; NaN wins."""
+
+    def min(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+        """Smallest element over the axes; NaN wins."""
+
+    def any(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+        """Whether any element over the axes is not zero."""
+
+    def all(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+        """Whether all elements over the axes are not zero."""
+
+    def var(self, axis: object | None = None, correction: float = 0.0, keepdims: bool = False, out: object | None = None) -> GPUArray:
+        """Variance over the axes, divided by count - correction."""
+
+    def std(self, axis: object | None = None, correction: float = 0.0, keepdims: bool = False, out: object | None = None) -> GPUArray:
+        """Standard deviation over the axes, by count - correction."""
+
+    def argmax(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+        """
+        First index of the largest element along an axis, or in the flattened array.
+        """
+
+    def argmin(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+        """
+        First index of the smallest element along an axis, or in the flattened array.
+        """
+
+    def cumsum(self, axis: object | None = None, dtype: object | None = None, out: object | None = None) -> GPUArray:
+        """Running sums along an axis."""
+
+    def fill(self, value: object) -> None:
+        """Every element becomes a number."""
+
+    def __dlpack__(self, *, stream: object | None = None, max_version: object | None = None, dl_device: object | None = None, copy: object | None = None) -> Any:
+        """
+        A DLPack capsule over the same memory. BufferError for what DLPack cannot represent.
+        """
+
+    def __dlpack_device__(self) -> tuple[int, ...]:
+        """(device type, device id) in DLPack's numbers."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3, with the stream to wait for."""
+
+    def __array__(self, *args: object, **kwargs: object) -> NoReturn: ...
+
+    __array_ufunc__: None = None
+
+    __hash__: None = None
+
+def from_dlpack(x: object, *, device: object | None = None, copy: object | None = None) -> GPUArray:
+    """
+    An array over the memory of any object with __dlpack__. Copies only to move to `device`, when the data is read-only, or when copy=True; BufferError when copy=False forbids it.
+    """
+
+def bitcast(x: object, dtype: object) -> GPUArray:
+    """
+    The same bytes as another dtype. A view; another item size needs a contiguous last axis.
+    """
+
+def _array_from_bytes(data: bytes, dtype: str, shape: object, device: str) -> GPUArray:
+    """Unpickles an array; internal."""
+
+def from_numpy(array: object, device: object | None = None) -> GPUArray:
+    """
+    A copy of a NumPy array. uint16 stays uint16; gp.bitcast makes bits bfloat16.
+    """
+
+def asarray(obj: object, dtype: object | None = None, device: object | None = None, copy: bool | None = None) -> GPUArray:
+    """
+    An array from an array, a NumPy array, numbers, nested lists, or any object with __dlpack__ or __cuda_array_interface__. The memory of such objects is shared, NumPy's is copied. Python floats become float32.
+    """
+
+def get_memory_info(device: object | None = None) -> tuple[int, ...]:
+    """(free, total) bytes of a device as the driver sees them."""
+
+def copy_to_device(dst: object, src_ptr: int, size_bytes: int) -> None:
+    """Copies host memory at an address into an array."""
+
+def copy_to_device_async(dst: object, src_ptr: int, size_bytes: int, stream: object | None = None) -> None:
+    """
+    The same without waiting: the memory must stay valid until the stream is done.
+    """
+
+def copy_device_to_device_async(dst: object, src: object, stream: object | None = None) -> None:
+    """Copies the bytes of one array into another of as many bytes."""
+
+def copy_device_to_device_offset(dst: object, dst_offset_bytes: int, src: object, src_offset_bytes: int, size_bytes: int) -> None:
+    """Copies a range of bytes between two arrays."""
+
+def _raw_allocate(device: object, size_bytes: int) -> int:
+    """Zeroed block by address; internal."""
+
+def _raw_free(address: int) -> None:
+    """Gives a raw block back; internal."""
+
+def _raw_copy_in(address: int, data: object) -> None:
+    """Host buffer to raw block; internal."""
+
+def _raw_copy_out(address: int, data: object) -> None:
+    """Raw block to writable host buffer; internal."""
+
+def _raw_memset(address: int, value: int, size_bytes: int) -> None:
+    """Fills a raw block; internal."""
+
+def _set_site_packages(folders: Sequence[str]) -> None:
+    """Where NVIDIA's wheels may lie; internal."""
+
+def _libraries() -> list[Any]:
+    """
+    Every library that is opened at run time, with path and version or reason; internal.
+    """
+
+def _environment() -> list[Any]:
+    """Every environment variable and its value; internal."""
+
+def get_driver_version() -> int:
+    """CUDA version of the driver, 12040 for 12.4; 0 without one."""
+
+def num_threads() -> int:
+    """Threads the CPU backend uses."""
+
+def set_num_threads(count: int) -> None:
+    """Threads the CPU backend uses from now on; 0 is the default number."""
+
+def time_bare_launch(calls: int = 256, rounds: int = 50) -> float:
+    """
+    Median host microseconds of one launch through the driver alone, on an idle stream of cuda:0.
+    """
+
+class JITKernel:
+    """
+    A kernel compiled from CUDA source. Calling it launches it: arrays for pointers, numbers for scalars, by position or by the names in the source; grid_size (or grid), block_size (or block), shared_mem and stream say how.
+    """
+
+    def __init__(self, source: str, func_name: str, options: object | None = None, block_size: int = 256) -> None:
+        """
+        Compiles at once where a GPU and NVRTC are present; elsewhere checks the name and keeps the source.
+        """
+
+    def __call__(self, *args, **kwargs) -> None:
+        """Launches on the device of the first array, asynchronously."""
+
+    def launch(self, args: object = (), kwargs: object | None = None, grid_size: object | None = None, block_size: object | None = None, shared_mem: object | None = None, stream: object | None = None, grid: object | None = None, block: object | None = None) -> None:
+        """
+        As calling, for kernels whose own parameters have one of the words of a launch.
+        """
+
+    def _pack(self, *args, **kwargs) -> tuple:
+        """
+        What a call would pass: values as bytes, grid, block, shared bytes. Launches nothing.
+        """
+
+    def compile(self, arch: str) -> None:
+        """Compiles for a chip such as '90' now; needs no GPU. Raises NvrtcError."""
+
+    @property
+    def source(self) -> str:
+        """The CUDA source."""
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+
+    @property
+    def options(self) -> list[str]:
+        """Options for the compiler."""
+
+    @property
+    def block_size(self) -> int:
+        """Threads per block of a launch that names none."""
+
+    @property
+    def is_compiled(self) -> bool:
+        """The compiler has accepted the source."""
+
+    @property
+    def parameters(self) -> list:
+        """(name or None, type) of each parameter, as compiled; empty before."""
+
+    @property
+    def ptx(self) -> str:
+        """The PTX, or a comment that says why there is none."""
+
+    @property
+    def log(self) -> str:
+        """What the compiler said."""
+
+    def get_suggested_block_size(self, dynamic_smem: int = 0) -> int:
+        """Threads per block that fill the device best."""
+
+    def __repr__(self) -> str: ...
+
+def is_nvrtc_available() -> bool:
+    """True where a kernel can be compiled and launched."""
+
+def get_nvrtc_version() -> tuple[int, int] | None:
+    """
+    (major, minor) of NVRTC, or None where kernels cannot be compiled and launched.
+    """
+
+def get_nvrtc_path() -> str | None:
+    """The file of NVRTC, or None when none was found."""
+
+def check_driver_compatibility() -> tuple[bool, str]:
+    """(served, explanation) for the driver and the first GPU."""
+
+def _warm_up_compiler() -> None:
+    """Compiles and loads a trivial kernel; internal."""
+
+def _compiler_info() -> dict:
+    """NVRTC's version, path and chips, or why there is none."""
+
+def _kernel_modules() -> list:
+    """
+    Every built-in kernel module: source, dtype, names, archs, set, origin.
+    """
+
+def _compile_module(index: int, arch: str) -> dict:
+    """
+    Compiles one built-in module for a chip such as '90a' and tells registers, spills and image headers.
+    """
+
+def _module_applies(index: int, arch: str) -> bool:
+    """Whether a built-in module is made for a chip."""
+
+def _build_bundle(path: str, archs: Sequence[str], num_threads: int = 0, progress: object | None = None, only: str = '') -> dict:
+    """Compiles every built-in kernel for the chips and writes the bundle."""
+
+def _set_bundle_path(path: str) -> None:
+    """Where the wheel's kernel bundle lies."""
+
+def _bundle_info() -> dict:
+    """The kernel bundle in use, or why there is none."""
+
+def _cache_info() -> dict:
+    """State and counters of the kernel cache."""
+
+def _cache_clear() -> int:
+    """Removes every cache entry; gives their number."""
+
+def _cache_warm(device: object | None = None, progress: object | None = None) -> dict:
+    """
+    Loads every built-in kernel once; gives how many modules came from where.
+    """
+
+def empty(shape: object, dtype: object = 'float32', device: object | None = None) -> GPUArray:
+    """A new array whose values are whatever was in memory."""
+
+def zeros(shape: object, dtype: object = 'float32', device: object | None = None) -> GPUArray:
+    """A new array of zeros."""
+
+def ones(shape: object, dtype: object = 'float32', device: object | None = None) -> GPUArray:
+    """A new array of ones."""
+
+def empty_like(x: object, dtype: object | None = None, device: object | None = None) -> GPUArray:
+    """
+    A new array with the shape of x, its dtype and device unless given; values are not set.
+    """
+
+def zeros_like(x: object, dtype: object | None = None, device: object | None = None) -> GPUArray:
+    """Zeros with the shape of x, and its dtype and device unless given."""
+
+def ones_like(x: object, dtype: object | None = None, device: object | None = None) -> GPUArray:
+    """Ones with the shape of x, and its dtype and device unless given."""
+
+def full(shape: object, fill_value: object, dtype: object | None = None, device: object | None = None) -> GPUArray:
+    """
+    A new array filled with one value. Without a dtype: bool, int64, float32 or complex64 by the value's kind.
+    """
+
+def full_like(x: object, fill_value: object, dtype: object | None = None, device: object | None = None) -> GPUArray:
+    """One value in the shape of x, with its dtype and device unless given."""
+
+def eye(n_rows: object, n_cols: object | None = None, k: object = 0, dtype: object = 'float32', device: object | None = None) -> GPUArray:
+    """Ones on the k-th diagonal, zeros elsewhere."""
+
+def arange(start: object, stop: object | None = None, step: object = 1, dtype: object | None = None, device: object | None = None) -> GPUArray:
+    """
+    start, start + step, ... below stop; arange(n) counts from 0. int64 for integers, else float32, unless dtype is given.
+    """
+
+def linspace(start: object, stop: object, num: object = 50, dtype: object | None = None, endpoint: bool = True, device: object | None = None) -> GPUArray:
+    """
+    num evenly spaced values from start to stop, both exact; endpoint=False leaves stop out.
+    """
+
+def add(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a + b. Broadcasts; mixed dtypes are promoted; bool adds as `or`."""
+
+def subtract(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a - b."""
+
+def sub(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a - b."""
+
+def multiply(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a * b; bool multiplies as `and`."""
+
+def mul(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a * b; bool multiplies as `and`."""
+
+def divide(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a / b, true division: integers give float64."""
+
+def div(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a / b, true division: integers give float64."""
+
+def pow(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """
+    a ** b. Integers wrap; a negative integer exponent gives the power cut to an integer.
+    """
+
+def power(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """
+    a ** b. Integers wrap; a negative integer exponent gives the power cut to an integer.
+    """
+
+def remainder(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """
+    a % b with the sign of b, as in Python. Integer remainder by zero is 0.
+    """
+
+def floor_divide(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a // b, rounded towards minus infinity. Integer division by zero is 0."""
+
+def minimum(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """The smaller of a and b; NaN in either comes through."""
+
+def maximum(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """The larger of a and b; NaN in either comes through."""
+
+def atan2(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """The angle of the point (b, a), in radians."""
+
+def equal(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a == b, as bool."""
+
+def not_equal(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a != b, as bool."""
+
+def less(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a < b, as bool."""
+
+def less_equal(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a <= b, as bool."""
+
+def greater(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a > b, as bool."""
+
+def greater_equal(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a >= b, as bool."""
+
+def logical_and(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """Both not 0, as bool."""
+
+def logical_or(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """Either not 0, as bool."""
+
+def logical_xor(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """Exactly one not 0, as bool."""
+
+def bitwise_and(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a & b of integers or bool."""
+
+def bitwise_or(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a | b of integers or bool."""
+
+def bitwise_xor(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a ^ b of integers or bool."""
+
+def bitwise_left_shift(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a << b of integers; counts past the width give 0."""
+
+def left_shift(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a << b of integers; counts past the width give 0."""
+
+def bitwise_right_shift(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a >> b of integers; the sign is kept."""
+
+def right_shift(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """a >> b of integers; the sign is kept."""
+
+def negative(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """-a."""
+
+def neg(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """-a."""
+
+def positive(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """A copy of a."""
+
+def abs(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """The magnitude; complex gives the real dtype."""
+
+def absolute(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """The magnitude; complex gives the real dtype."""
+
+def sign(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """-1, 0 or 1; NaN stays."""
+
+def square(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """a * a."""
+
+def reciprocal(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """1 / a of floats and complex."""
+
+def relu(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """max(a, 0); NaN stays."""
+
+def relu2(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """max(a, 0) squared."""
+
+def floor(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Rounded towards minus infinity."""
+
+def ceil(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Rounded towards plus infinity."""
+
+def round(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Rounded to the nearest integer, halves to the even one."""
+
+def trunc(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Rounded towards zero."""
+
+def exp(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """e ** a. Float dtypes."""
+
+def expm1(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """e ** a - 1, exact near 0. Float dtypes."""
+
+def log(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Natural logarithm. Float dtypes."""
+
+def log1p(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """log(1 + a), exact near 0. Float dtypes."""
+
+def log2(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Logarithm to base 2. Float dtypes."""
+
+def log10(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Logarithm to base 10. Float dtypes."""
+
+def sqrt(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Square root. Float dtypes."""
+
+def rsqrt(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """1 / sqrt(a). Float dtypes."""
+
+def sin(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Sine of radians. Float dtypes."""
+
+def cos(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Cosine of radians. Float dtypes."""
+
+def tan(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Tangent of radians. Float dtypes."""
+
+def asin(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Inverse sine. Float dtypes."""
+
+def acos(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Inverse cosine. Float dtypes."""
+
+def atan(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Inverse tangent. Float dtypes."""
+
+def sinh(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Hyperbolic sine. Float dtypes."""
+
+def cosh(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Hyperbolic cosine. Float dtypes."""
+
+def tanh(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Hyperbolic tangent. Float dtypes."""
+
+def erf(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Error function. Float dtypes."""
+
+def sigmoid(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """1 / (1 + exp(-a)). Float dtypes."""
+
+def silu(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """a * sigmoid(a). Float dtypes."""
+
+def gelu(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """The tanh approximation of a * Phi(a). Float dtypes."""
+
+def isnan(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Whether each element is NaN."""
+
+def isinf(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Whether each element is infinite."""
+
+def isfinite(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Whether each element is neither NaN nor infinite."""
+
+def logical_not(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """a == 0, as bool."""
+
+def bitwise_invert(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Every bit of integers; not, of bool."""
+
+def invert(a: GPUArray, *, out: object | None = None) -> GPUArray:
+    """Every bit of integers; not, of bool."""
+
+def clamp(a: GPUArray, min_val: object | None = None, max_val: object | None = None, *, out: object | None = None) -> GPUArray:
+    """
+    min(max(a, min_val), max_val); NaN comes through. A bound is a number, an array or None.
+    """
+
+def clip(a: GPUArray, min: object | None = None, max: object | None = None, *, out: object | None = None) -> GPUArray:
+    """The array standard's name of clamp."""
+
+def where(cond: GPUArray, a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """
+    a where cond is not 0, else b. All three broadcast; a and b may be numbers.
+    """
+
+def astype(x: GPUArray, dtype: object, *, copy: bool = True) -> GPUArray:
+    """
+    x in another dtype. Reals become integers by cutting, NaN by 0, and saturate; complex becomes real only by real().
+    """
+
+def real(x: GPUArray) -> GPUArray:
+    """The real part of a complex array, as a view; a real array itself."""
+
+def imag(x: GPUArray) -> GPUArray:
+    """The imaginary part of a complex array, as a view."""
+
+def cast_f32_to_bf16(src: GPUArray, *, out: object | None = None) -> GPUArray:
+    """float32 to bfloat16, to nearest even."""
+
+def cast_f32_to_f16(src: GPUArray, *, out: object | None = None) -> GPUArray:
+    """float32 to float16, to nearest even."""
+
+def cast_bf16_to_f32(src: GPUArray, *, out: object | None = None) -> GPUArray:
+    """bfloat16 to float32."""
+
+def cast_f16_to_f32(src: GPUArray, *, out: object | None = None) -> GPUArray:
+    """float16 to float32."""
+
+def add_inplace(a: GPUArray, b: object) -> None:
+    """a += b."""
+
+def mul_inplace(a: GPUArray, b: object) -> None:
+    """a *= b."""
+
+def copy_to(src: GPUArray, dst: GPUArray) -> None:
+    """Copies src into dst, which has the same dtype and as many elements."""
+
+def take(x: GPUArray, indices: object, axis: object | None = None, *, out: object | None = None) -> GPUArray:
+    """
+    Slices of x along axis at the indices; without an axis x is flattened.
+
+    Negative indices count from the end. A bad index reads as 0 and raises IndexError at the next wait for the device.
+    """
+
+def take_along_axis(x: GPUArray, indices: object, axis: int = -1, *, out: object | None = None) -> GPUArray:
+    """
+    out[i, j, ...] = x[..., indices[i, j, ...], ...] along axis; other axes broadcast.
+    """
+
+def gather(x: GPUArray, indices: object, axis: int = -1, *, out: object | None = None) -> GPUArray:
+    """
+    out[i, j, ...] = x[..., indices[i, j, ...], ...] along axis; other axes broadcast.
+    """
+
+def put_along_axis(x: GPUArray, indices: object, values: object, axis: int = -1) -> None:
+    """
+    x[..., indices[i, j, ...], ...] = values[i, j, ...] along axis, in place.
+
+    Of several values for one element the last in index order stays, on every device.
+    """
+
+def scatter(x: GPUArray, indices: object, values: object, axis: int = -1, *, out: object | None = None) -> GPUArray:
+    """
+    A copy of x with values put along axis (see put_along_axis). out may be x itself.
+    """
+
+def nonzero(x: GPUArray) -> tuple[GPUArray, ...]:
+    """
+    Coordinates of the non-zero elements, one int64 array per axis. Waits for the device; raises inside a graph capture.
+    """
+
+def argwhere(x: GPUArray) -> GPUArray:
+    """
+    Coordinates of the non-zero elements as int64 [count, x.ndim]. Waits for the device; raises inside a graph capture.
+    """
+
+def compress(condition: object, x: GPUArray, axis: object | None = None) -> GPUArray:
+    """
+    The slices of x along axis where condition is not zero. Waits for the device; raises inside a graph capture.
+    """
+
+def permute_dims(x: GPUArray, axes: object) -> GPUArray:
+    """A view with the axes in the given order."""
+
+def permute(x: GPUArray, axes: object) -> GPUArray:
+    """A view with the axes in the given order."""
+
+def moveaxis(x: GPUArray, source: object, destination: object) -> GPUArray:
+    """A view with some axes moved to other places."""
+
+def swapaxes(x: GPUArray, axis1: int, axis2: int) -> GPUArray:
+    """A view with two axes exchanged."""
+
+def squeeze(x: GPUArray, axis: object | None = None) -> GPUArray:
+    """A view without the named axes of size 1, or without any."""
+
+def expand_dims(x: GPUArray, axis: object = 0) -> GPUArray:
+    """A view with new axes of size 1."""
+
+def broadcast_to(x: GPUArray, shape: object) -> GPUArray:
+    """A read-only view of the shape x broadcasts to."""
+
+def expand(x: GPUArray, shape: object) -> GPUArray:
+    """broadcast_to where -1 keeps the size of an axis."""
+
+def broadcast_arrays(*arrays) -> list:
+    """Views of one shape."""
+
+def flip(x: GPUArray, axis: object | None = None) -> GPUArray:
+    """
+    A view with the elements in reverse order along the axes, or along all.
+    """
+
+def split(x: GPUArray, indices_or_sections: object, axis: int = 0) -> list:
+    """Views of equal parts, or of parts ending before each index."""
+
+def unstack(x: GPUArray, *, axis: int = 0) -> list:
+    """Views of the slices along an axis."""
+
+def reshape(x: GPUArray, shape: object, *, copy: bool | None = None) -> GPUArray:
+    """
+    x in another shape, one size of which may be -1: a view where the strides allow it, else a copy.
+    """
+
+def ravel(x: GPUArray) -> GPUArray:
+    """x in one dimension: a view where the strides allow it, else a copy."""
+
+def flatten(x: GPUArray) -> GPUArray:
+    """A copy of x in one dimension."""
+
+def contiguous(x: GPUArray) -> GPUArray:
+    """x itself when row-major, else a row-major copy."""
+
+def concat(arrays: object, axis: object | None = 0, *, out: object | None = None) -> GPUArray:
+    """
+    Arrays joined along an axis; with axis=None each is flattened first. dtypes are promoted.
+    """
+
+def concatenate(arrays: object, axis: object | None = 0, *, out: object | None = None) -> GPUArray:
+    """
+    Arrays joined along an axis; with axis=None each is flattened first. dtypes are promoted.
+    """
+
+def stack(arrays: object, axis: int = 0, *, out: object | None = None) -> GPUArray:
+    """Arrays of one shape joined along a new axis."""
+
+def repeat(x: GPUArray, repeats: object, axis: object | None = None, *, out: object | None = None) -> GPUArray:
+    """
+    Each slice along axis repeated in a row: one count, or one per slice. Without an axis x is flattened.
+    """
+
+def tile(x: GPUArray, repetitions: object, *, out: object | None = None) -> GPUArray:
+    """x as a whole repeated along each axis."""
+
+def roll(x: GPUArray, shift: object, axis: object | None = None, *, out: object | None = None) -> GPUArray:
+    """
+    Elements moved along the axes; those that leave come back at the other end.
+    """
+
+def pad(x: GPUArray, pad_width: object, mode: str = 'constant', constant_values: object = 0, *, out: object | None = None) -> GPUArray:
+    """
+    x with borders. pad_width: a number, a pair (before, after), or a pair per axis; mode: constant, edge or reflect.
+    """
+
+def concat_axis0(a: GPUArray, b: GPUArray) -> GPUArray:
+    """Two arrays of one dtype joined along the first axis."""
+
+def repeat_interleave_axis1(input: GPUArray, repeats: int) -> GPUArray:
+    """[d0, d1, d2] to [d0, d1 * repeats, d2], each slice repeated in a row."""
+
+def transpose_3d_021(input: GPUArray, *, out: object | None = None) -> GPUArray:
+    """
+    A copy with axes 0 and 1 exchanged: [d0, d1, d2] to [d1, d0, d2], despite the name.
+    """
+
+def transpose_3d_012(input: GPUArray, *, out: object | None = None) -> GPUArray:
+    """
+    A copy with axes 1 and 2 exchanged: [d0, d1, d2] to [d0, d2, d1], despite the name.
+    """
+
+def transpose_4d_0213(input: GPUArray, *, out: object | None = None) -> GPUArray:
+    """A copy with axes 1 and 2 exchanged."""
+
+def transpose_4d_0132(input: GPUArray, *, out: object | None = None) -> GPUArray:
+    """A copy with axes 2 and 3 exchanged."""
+
+def reshape_copy(input: GPUArray, new_shape: object | None = None, *, out: object | None = None) -> GPUArray:
+    """A copy in new_shape, or in the shape of out."""
+
+def matmul(a: object, b: object, *, out: object | None = None, use_tf32: object | None = None, precision: object | None = None, out_dtype: object | None = None) -> GPUArray:
+    """
+    a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for float32 only.
+    out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).
+    """
+
+def batched_matmul(a: object, b: object, *, out: object | None = None) -> GPUArray:
+    """Products of two 3-D or two 4-D arrays with equal batch dimensions."""
+
+def transpose(a: object) -> GPUArray:
+    """The transposed view of a 2-D array."""
+
+def linear_bias_gelu(input: object, weight: object, bias: object, *, out: object | None = None) -> GPUArray:
+    """
+    gelu(input @ weight.T + bias) in the tanh form, for input [m, k], weight [n, k] and bias [n].
+    """
+
+def layernorm(input: GPUArray, gamma: GPUArray, beta: GPUArray, eps: float = 1e-05, *, out: object | None = None) -> GPUArray:
+    """(x - mean) / sqrt(var + eps) * gamma + beta over the last axis."""
+
+def rmsnorm(input: GPUArray, gamma: GPUArray, eps: float = 1e-05, *, out: object | None = None) -> GPUArray:
+    """x / sqrt(mean(x^2) + eps) * gamma over the last axis."""
+
+def bias_add_inplace(output: GPUArray, bias: GPUArray) -> None:
+    """output[..., :] += bias."""
+
+def sum(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, dtype: object | None = None, out: object | None = None) -> GPUArray:
+    """
+    Sum over the axes (all: 0-d). Integers and bool give int64, unsigned ones uint64.
+    """
+
+def prod(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, dtype: object | None = None, out: object | None = None) -> GPUArray:
+    """
+    Product over the axes. Integers and bool give int64, unsigned ones uint64.
+    """
+
+def mean(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+    """Mean over the axes. Integers give float64; no elements give NaN."""
+
+def max(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+    """The largest element over the axes. NaN wins; no elements is an error."""
+
+def min(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+    """The smallest element over the axes. NaN wins; no elements is an error."""
+
+def any(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+    """True where any element over the axes is not 0."""
+
+def all(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+    """True where all elements over the axes are not 0."""
+
+def var(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, correction: float = 0.0, ddof: float | None = None, out: object | None = None) -> GPUArray:
+    """
+    Variance over the axes, divided by count - correction. ddof is another name of correction.
+    """
+
+def std(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, correction: float = 0.0, ddof: float | None = None, out: object | None = None) -> GPUArray:
+    """Standard deviation over the axes: the root of var."""
+
+def argmax(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+    """
+    First index (int64) of the largest element along an axis, or in the flattened array. The first NaN wins.
+    """
+
+def argmin(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+    """
+    First index (int64) of the smallest element along an axis, or in the flattened array. The first NaN wins.
+    """
+
+def sum_axis(a: GPUArray, axis: object, *, out: object | None = None) -> GPUArray:
+    """Sum of a matrix along axis 0 or 1."""
+
+def cumsum(a: GPUArray, axis: object | None = None, *, dtype: object | None = None, out: object | None = None) -> GPUArray:
+    """
+    Running sums along an axis, or of the flattened array. Element i equals the sum of elements 0 to i to the bit.
+    """
+
+def softmax(input: GPUArray, axis: object = -1, *, out: object | None = None) -> GPUArray:
+    """exp(x) / sum(exp(x)) along an axis, safe for large x."""

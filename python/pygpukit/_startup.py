@@ -1,0 +1,49 @@
+"""What importing the package does: no driver call, no process, no thread."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from pygpukit import _core
+
+# Sub-modules that are imported when first asked for.
+_LAZY = ("core", "ops", "testing")
+
+# `gp.bool` exists, but `from pygpukit import *` must not hide the builtin.
+_ALIASES = {"bool": ("pygpukit.core.dtypes", "bool_")}
+
+
+def connect() -> str:
+    """Tells the library where its own files and NVIDIA's wheels are. Gives its version."""
+    level = os.environ.get("PYGPUKIT_LOG", "").strip().lower()
+    if level in ("debug", "info", "warning", "error"):
+        import logging
+
+        logging.getLogger("pygpukit").setLevel(level.upper())
+    _core._set_site_packages([path for path in sys.path if path.endswith(("site-packages", "dist-packages"))])
+    _core._set_bundle_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels.bundle"))
+    return _core._version()
+
+
+def public_names(namespace: dict[str, Any]) -> list[str]:
+    """Everything without an underscore that the package defines, and the lazy sub-modules."""
+    hidden = {"annotations"}
+    names = {name for name in namespace if not name.startswith("_")} - hidden
+    return sorted(names | set(_LAZY) | {"__version__"})
+
+
+def names_with_lazy(namespace: dict[str, Any]) -> list[str]:
+    return sorted(set(namespace) | set(_LAZY) | set(_ALIASES))
+
+
+def load_lazily(name: str) -> object:
+    """A sub-module, or AttributeError."""
+    if name in _LAZY:
+        return importlib.import_module(f"pygpukit.{name}")
+    if name in _ALIASES:
+        module, attribute = _ALIASES[name]
+        return getattr(importlib.import_module(module), attribute)
+    raise AttributeError(f"module 'pygpukit' has no attribute {name!r}")

@@ -1,0 +1,33 @@
+"""Custom CUDA kernels: compiled at run time, launched with arrays and numbers."""
+
+from __future__ import annotations
+
+from pygpukit.jit.compiler import (
+    JITKernel,
+    NvrtcError,
+    NvrtcErrorCode,
+    check_driver_compatibility,
+    get_driver_requirements,
+    get_nvrtc_path,
+    get_nvrtc_version,
+    get_warmup_error,
+    is_nvrtc_available,
+    is_warmup_done,
+    jit,
+    warmup,
+)
+
+__all__ = [
+    "JITKernel",
+    "NvrtcError",
+    "NvrtcErrorCode",
+    "check_driver_compatibility",
+    "get_driver_requirements",
+    "get_nvrtc_path",
+    "get_nvrtc_version",
+    "get_warmup_error",
+    "is_nvrtc_available",
+    "is_warmup_done",
+    "jit",
+    "warmup",
+]

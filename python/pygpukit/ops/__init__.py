@@ -1,0 +1,48 @@
+"""Every operation on arrays. ``__all__`` is what the library binds: an op needs no entry here."""
+
+from __future__ import annotations
+
+# The sub-module first: afterwards the name means the function.
+import pygpukit.ops.matmul  # noqa: F401  # isort: skip
+from pygpukit import _core
+from pygpukit._core import *  # noqa: F403
+
+# Functions of the extension that are not operations on arrays.
+_NOT_OPS = frozenset(
+    {
+        "asarray",
+        "check_driver_compatibility",
+        "copy_device_to_device_async",
+        "copy_device_to_device_offset",
+        "copy_to_device",
+        "copy_to_device_async",
+        "cuda_unavailable_reason",
+        "current_stream",
+        "default_device",
+        "devices",
+        "event_elapsed_ms",
+        "event_elapsed_us",
+        "from_dlpack",
+        "from_numpy",
+        "get_driver_version",
+        "get_memory_info",
+        "get_nvrtc_path",
+        "get_nvrtc_version",
+        "health",
+        "is_cuda_available",
+        "is_nvrtc_available",
+        "num_threads",
+        "result_type",
+        "set_num_threads",
+        "synchronize",
+        "time_bare_launch",
+    }
+)
+
+
+def _is_op(name: str) -> bool:
+    value = getattr(_core, name)
+    return not name.startswith("_") and callable(value) and not isinstance(value, type) and name not in _NOT_OPS
+
+
+__all__ = [name for name in dir(_core) if _is_op(name)]

@@ -1,0 +1,23 @@
+"""Random numbers: counter-based, the same bits for the same seed on every device."""
+
+from __future__ import annotations
+
+from pygpukit._core.random import (
+    Generator,
+    get_state,
+    normal,
+    randint,
+    seed,
+    set_state,
+    uniform,
+)
+
+__all__ = [
+    "Generator",
+    "get_state",
+    "normal",
+    "randint",
+    "seed",
+    "set_state",
+    "uniform",
+]
