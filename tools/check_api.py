@@ -1,0 +1,85 @@
+"""Checks that every public name of the 0.2 API in tools/api_0_2.json exists and takes its keywords.
+
+A row is a module, a dotted name in it and, for what is called, the keywords that users pass. Extra ones are welcome.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+TABLE = Path(__file__).resolve().parent / "api_0_2.json"
+
+
+def native_keywords(signature: str) -> set[str]:
+    """Keywords of `def name(a: T, b: T = \\0) -> R`, as nanobind writes it."""
+    text = re.sub(r"=\s*\\\d+", "= ...", signature)
+    function = ast.parse(f"{text}: ...").body[0]
+    assert isinstance(function, ast.FunctionDef)
+    arguments = function.args
+    return {argument.arg for argument in (*arguments.args, *arguments.kwonlyargs)}
+
+
+def keywords(value: Any) -> set[str] | None:
+    """The names a call accepts; None when it accepts any name."""
+    if isinstance(value, (staticmethod, classmethod)):
+        value = value.__func__
+    if inspect.isclass(value) and hasattr(value.__init__, "__nb_signature__"):
+        value = value.__init__
+    if hasattr(value, "__nb_signature__"):
+        return set().union(*(native_keywords(overload[0]) for overload in value.__nb_signature__))
+    parameters = inspect.signature(value).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+
+
+def has_field(owner: Any, name: str) -> bool:
+    """Dataclass fields without a default are attributes of instances only."""
+    return name in getattr(owner, "__dataclass_fields__", {}) or name in getattr(owner, "__annotations__", {})
+
+
+def check_row(row: dict[str, Any]) -> Iterator[str]:
+    where = f"{row['module']}.{row['name']}"
+    try:
+        value = importlib.import_module(row["module"])
+    except ImportError as error:
+        yield f"{where}: {error}"
+        return
+    for part in row["name"].split("."):
+        if not hasattr(value, part):
+            if has_field(value, part):
+                return
+            yield f"{where}: missing"
+            return
+        value = inspect.getattr_static(value, part) if inspect.isclass(value) else getattr(value, part)
+    if "keywords" not in row:
+        return
+    if not callable(value) and not isinstance(value, (staticmethod, classmethod)):
+        yield f"{where}: cannot be called"
+        return
+    accepted = keywords(value)
+    if accepted is not None:
+        for keyword in row["keywords"]:
+            if keyword not in accepted:
+                yield f"{where}: no keyword {keyword}, has {sorted(accepted)}"
+
+
+def main() -> int:
+    rows = json.loads(TABLE.read_text())
+    faults = [fault for row in rows for fault in check_row(row)]
+    for fault in faults:
+        print(fault)
+    print(f"api: {len(rows)} names, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

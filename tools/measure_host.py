@@ -1,0 +1,53 @@
+"""Times `make run`, `make test` and `make test` again in a fresh clone, and writes bench/results/<date>-host.json.
+
+The clone has no .venv, no build folder and a compiler cache of its own. Checks the limits for the host.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    folder = Path(tempfile.mkdtemp(prefix="fresh-clone-"))
+    clone = folder / "clone"
+    figures: dict[str, dict[str, object]] = {}
+    env = dict(os.environ, CCACHE_DIR=str(folder / "ccache"))
+
+    def timed(name: str, *command: str) -> None:
+        began = time.monotonic()
+        subprocess.run(command, cwd=clone, env=env, check=True)
+        figures[name] = {"value": round((time.monotonic() - began) / 60, 2), "command": " ".join(command)}
+
+    try:
+        subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
+        timed("make_run_minutes", "make", "run")
+        subprocess.run(["make", "clean"], cwd=clone, env=env, check=True)
+        shutil.rmtree(folder / "ccache", ignore_errors=True)
+        timed("make_test_minutes", "make", "test")
+        timed("make_test_again_minutes", "make", "test")
+        subprocess.run(["make", "wheel"], cwd=clone, env=env, check=True)
+        wheel = next((clone / "dist").glob("*.whl"))
+        figures["wheel_mb"] = {"value": round(wheel.stat().st_size / 1e6, 2), "file": wheel.name}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    out = ROOT / "bench" / "results" / f"{datetime.date.today().isoformat()}-host.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    device = {"machine": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()}
+    out.write_text(json.dumps({"where": "host", "device": device, "figures": figures}, indent=1, sort_keys=True) + "\n")
+    return subprocess.run([sys.executable, ROOT / "tools/check_limits.py", out]).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
