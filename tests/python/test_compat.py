@@ -1,0 +1,93 @@
+"""Code written for the 0.2 series."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+import pygpukit as gp
+
+MODULES = [
+    "pygpukit.core", "pygpukit.core.array", "pygpukit.core.backend", "pygpukit.core.device", "pygpukit.core.dtypes",
+    "pygpukit.core.factory", "pygpukit.core.memory", "pygpukit.core.stream", "pygpukit.jit", "pygpukit.jit.compiler",
+    "pygpukit.ops", "pygpukit.ops.basic", "pygpukit.ops.elementwise", "pygpukit.ops.unary", "pygpukit.ops.reduction",
+    "pygpukit.ops.tensor", "pygpukit.ops.matmul", "pygpukit.ops.nn",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_import_paths(name):
+    module = importlib.import_module(name)
+    for public in module.__all__:
+        assert hasattr(module, public), public
+
+
+def test_stable_table_is_top_level():
+    table = """zeros ones empty from_numpy add sub mul div neg abs clamp where exp log sqrt rsqrt sin cos tanh sigmoid relu
+    gelu softmax matmul transpose sum sum_axis mean max min argmax layernorm rmsnorm silu bias_add_inplace
+    linear_bias_gelu GPUArray DataType"""
+    for name in table.split():
+        assert callable(getattr(gp, name)), name
+
+
+def test_keywords_of_0_2(device):
+    a, b = gp.ones((2, 3)), gp.full((2, 3), 2.0)
+    out = gp.empty((2, 3))
+    assert gp.mul(a, b, out=out) is out and out.tolist() == [[2] * 3] * 2
+    assert gp.add(a=a, b=b).tolist() == [[3] * 3] * 2
+    assert gp.clamp(b, min_val=0.0, max_val=1.5).tolist() == [[1.5] * 3] * 2
+    assert gp.where(cond=gp.asarray([[1, 0, 1]] * 2, dtype="uint8"), a=a, b=b).tolist() == [[1, 2, 1]] * 2
+    assert gp.sum_axis(a, axis=0).tolist() == [2] * 3
+    assert gp.softmax(input=a, axis=-1).shape == (2, 3)
+    assert gp.ops.add_inplace(a, b) is None and a.tolist() == [[3] * 3] * 2
+
+
+def test_shapes_that_cannot_work_are_value_errors(device):
+    with pytest.raises(ValueError, match="shape|dimension"):
+        gp.add(gp.ones(3), gp.ones(4))
+    with pytest.raises(ValueError, match="shape|dimension"):
+        gp.matmul(gp.ones((2, 3)), gp.ones((4, 5)))
+    with pytest.raises(ValueError, match="float"):
+        gp.layernorm(*(gp.ones(shape, dtype="int32") for shape in ((2, 3), 3, 3)))
+
+
+def test_full_reductions_are_zero_dimensional(device):
+    x = gp.arange(5, dtype="float32")
+    for value, want in [(gp.sum(x), 10), (gp.mean(x), 2), (gp.max(x), 4), (gp.min(x), 0), (gp.argmax(x), 4)]:
+        assert value.shape == () and value.item() == want
+
+
+def test_integer_division_is_true_division(device):
+    a, b = gp.asarray([7, -7], dtype="int32"), gp.asarray([2, 2], dtype="int32")
+    assert gp.div(a, b).tolist() == [3.5, -3.5]
+    assert gp.floor_divide(a, b).tolist() == [3, -4]
+
+
+def test_bits_become_bfloat16_by_bitcast(device):
+    bits = gp.from_numpy(np.array([0x3F80, 0x4000], np.uint16))
+    assert gp.bitcast(bits, gp.bfloat16).tolist() == [1, 2]
+
+
+def test_old_helpers_are_exact(device):
+    x = gp.arange(24, dtype="float32").reshape(2, 3, 4)
+    host = x.to_numpy()
+    np.testing.assert_array_equal(gp.ops.tensor.transpose_3d_021(x).to_numpy(), host.transpose(1, 0, 2))
+    np.testing.assert_array_equal(gp.ops.tensor.transpose_3d_012(x).to_numpy(), host.transpose(0, 2, 1))
+    np.testing.assert_array_equal(gp.ops.repeat_interleave_axis1(x, 2).to_numpy(), host.repeat(2, axis=1))
+    np.testing.assert_array_equal(gp.ops.concat_axis0(x, x).to_numpy(), np.concatenate([host, host]))
+
+
+def test_assert_allclose(device):
+    from pygpukit.testing import assert_allclose
+
+    x = gp.asarray([1.0, 2.0, float("nan")], dtype="bfloat16")
+    assert_allclose(x, [1.005, 2.0, np.nan])
+    assert_allclose(gp.asarray([1, 2]), np.array([1, 2]))
+    for wrong in ([1.1, 2.0, np.nan], [1.0, 2.0, 3.0], [1.0, 2.0]):
+        with pytest.raises(AssertionError):
+            assert_allclose(x, wrong)
+    with pytest.raises(AssertionError, match="shapes"):
+        assert_allclose(x, 1.0)
+    with pytest.raises(AssertionError, match="mine"):
+        assert_allclose(gp.asarray([1.0]), [1.0 + 1e-3], err_msg="mine")
+    assert_allclose(gp.asarray([1.0]), [1.0 + 1e-3], rtol=1e-2)

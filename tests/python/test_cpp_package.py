@@ -1,0 +1,67 @@
+"""examples/cpp is built out of tree against the installed library."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+VERSION = (ROOT / "VERSION").read_text().strip()
+
+
+def run(*command, **options):
+    words = [str(word) for word in command]
+    result = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+    assert result.returncode == 0, result.stdout
+    return result.stdout
+
+
+def generator():
+    return ["-G", "Ninja"] if shutil.which("ninja") else []
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    """The library installed from the tree it was built in, or from one made here."""
+    folder = tmp_path_factory.mktemp("prefix")
+    tree = pathlib.Path(os.environ.get("PYGPUKIT_BUILD_TREE", ROOT / "build/cpp"))
+    if not (tree / "cmake_install.cmake").exists():
+        run("cmake", "-S", ROOT, "-B", tree, "-DGPUKIT_PYTHON=OFF", *generator())
+    run("cmake", "--build", tree, "--target", "gpukit")
+    run("cmake", "--install", tree, "--component", "library", "--prefix", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def example(prefix, tmp_path_factory):
+    source = tmp_path_factory.mktemp("example")
+    for name in ("CMakeLists.txt", "main.cpp"):
+        shutil.copy(ROOT / "examples/cpp" / name, source)
+    run("cmake", "-S", source, "-B", source / "build", f"-DCMAKE_PREFIX_PATH={prefix}", *generator())
+    run("cmake", "--build", source / "build")
+    return source / "build/example"
+
+
+def test_example_computes(example):
+    output = run(example, env=dict(os.environ, PYGPUKIT_DEVICE="cpu"))
+    assert f"gpukit {VERSION} on cpu" in output
+    assert "a @ (a + 1).T = [[20, 38], [47, 92]]" in output
+
+
+def test_package_has_the_version(prefix, tmp_path):
+    for wanted, found in ((VERSION, True), ("99.0", False)):
+        (tmp_path / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\nproject(x LANGUAGES CXX)\n"
+            f"find_package(gpukit {wanted} QUIET)\nmessage(STATUS \"found=${{gpukit_FOUND}}\")\n"
+        )
+        build = tmp_path / f"build-{wanted}"
+        output = run("cmake", "-S", tmp_path, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", *generator())
+        assert ("found=1" in output) == found
+
+
+def test_no_python_and_no_kernel_source_is_installed(prefix):
+    names = {p.name for p in (prefix / "include").rglob("*")}
+    assert "array.h" in names
+    assert not any(name.endswith((".cuh", ".cpp")) or name == "bind.h" for name in names)

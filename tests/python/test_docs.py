@@ -1,0 +1,143 @@
+"""The generated pages are what their generators give, and the generators notice a difference."""
+
+import importlib
+import json
+import pathlib
+import subprocess
+import sys
+import xml.etree.ElementTree
+
+import pytest
+
+import pygpukit as gp
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+check_docs = importlib.import_module("check_docs")
+make_api_docs = importlib.import_module("make_api_docs")
+make_performance = importlib.import_module("make_performance")
+Limit = make_performance.Limit
+
+
+@pytest.mark.parametrize("tool", ["make_api_docs", "make_performance"])
+def test_committed_page_is_current(tool):
+    run = subprocess.run([sys.executable, ROOT / "tools" / f"{tool}.py", "--check"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".core", ".core.backend", ".core.memory", ".errors", ".jit", ".random", ".testing"]
+)
+def test_api_page_has_every_public_name(name):
+    module = importlib.import_module(f"pygpukit{name}")
+    text = (ROOT / "docs/api.md").read_text()
+    modules = {"core", "errors", "ops", "random", "testing", "jit"}
+    missing = [n for n in module.__all__ if not any(f"{before}{n}{after}" in text for before in "`." for after in "`(")]
+    assert sorted(set(missing) - modules - {"__version__"}) == []
+
+
+def run_main(module, monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["tool", *arguments])
+    return module.main()
+
+
+def test_api_check_notices_a_change(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "api.md"
+    monkeypatch.setattr(make_api_docs, "TARGET", page)
+    assert run_main(make_api_docs, monkeypatch, "--check") == 1
+    assert run_main(make_api_docs, monkeypatch) == 0
+    assert run_main(make_api_docs, monkeypatch, "--check") == 0
+    page.write_text(page.read_text().replace("`zeros(shape", "`zeros(size"))
+    assert run_main(make_api_docs, monkeypatch, "--check") == 1
+    assert "+| `zeros(shape" in capsys.readouterr().out
+
+
+def test_signatures_are_read():
+    reader = make_api_docs.reader
+    call = reader.native_call(
+        "def f(self, a: int, b: x.Y = \\0, *args, c: object | None = None) -> int", "Text.", (1.5,)
+    )
+    assert call.shown("f") == "`f(a, b=1.5, *args, c=None) -> int`"
+    assert reader.python_call(lambda a, *, b=gp.core.StreamPriority.LOW, **rest: 0).parameters == (
+        "a, *, b=StreamPriority.LOW, **rest"
+    )
+    assert reader.text("A :class:`B`,\n  ``c`` or d | e by __f__.") == "A `B`, `c` or d \\| e by `__f__`."
+
+
+def limit(name, unit="ratio", sense=">=", value=1.0):
+    return Limit(name, unit, sense, value, "gpu", 1)
+
+
+def write_result(folder, name, figures, date="2030-01-02"):
+    folder.mkdir(exist_ok=True)
+    text = json.dumps({"device": {"name": "Some GPU"}, "date": date, "figures": figures})
+    (folder / name).write_text(text)
+
+
+def test_performance_page_without_results(tmp_path):
+    results = make_performance.read_results(tmp_path)
+    assert "Nothing was measured yet" in make_performance.generate(results, [limit("x")])
+    assert "Nothing was measured yet" in make_performance.svg(results)
+
+
+def test_performance_page_shows_what_was_measured(tmp_path):
+    write_result(tmp_path, "2030-01-01-gpu.json", {"softmax_f32_vs_torch": {"value": 9.0}})
+    figures = {
+        "softmax_f32_vs_torch": {"value": 1.25, "us": 100.0, "torch_us": 125.0},
+        "ew_add_f32_vs_copy": {"value": 0.5, "us": 10.0, "torch_us": 9.0},
+        "cold_compile_s": {"value": 0.1},
+        "copy_ceiling_tb_s": {"value": 4.0},
+    }
+    write_result(tmp_path, "2030-01-02-gpu.json", figures)
+    limits = [
+        limit("softmax_f32_vs_torch"),
+        limit("ew_add_f32_vs_copy", value=0.9),
+        limit("cold_compile_s", "s", "<=", 0.15),
+        limit("sum_full_f32_vs_read"),
+        Limit("make_run_minutes", "min", "<=", 6, "host", 1),
+    ]
+    results = make_performance.read_results(tmp_path)
+    text = make_performance.generate(results, limits)
+    assert "| `softmax_f32_vs_torch` | >= 1 | 1.250 | yes | 100.0 | 1.25 |" in text
+    assert "| `ew_add_f32_vs_copy` | >= 0.9 | 0.500 | **no** | 10.0 | 0.90 |" in text
+    assert "| `cold_compile_s` | <= 0.15 s | 0.100 s | yes | | |" in text
+    assert "| `sum_full_f32_vs_read` | >= 1 | not measured | **no** | | |" in text
+    assert "make_run_minutes" not in text
+    assert "## Some GPU" in text
+    assert "copies 4.00 TB/s" in text
+    assert "2 of 4 limits hold; measured 2030-01-02" in text
+    picture = make_performance.svg(results)
+    xml.etree.ElementTree.fromstring(picture)
+    assert ">softmax_f32<" in picture
+    assert ">1.25<" in picture
+
+
+def test_performance_check_notices_a_change(tmp_path, monkeypatch):
+    for name, path in {"RESULTS": "results", "TARGET": "page.md", "PICTURE": "images/page.svg"}.items():
+        monkeypatch.setattr(make_performance, name, tmp_path / path)
+    monkeypatch.setattr(make_performance, "ROOT", tmp_path)
+    assert run_main(make_performance, monkeypatch, "--check") == 1
+    assert run_main(make_performance, monkeypatch) == 0
+    assert run_main(make_performance, monkeypatch, "--check") == 0
+    write_result(tmp_path / "results", "2030-01-02-gpu.json", {"cold_compile_s": {"value": 0.1}})
+    assert run_main(make_performance, monkeypatch, "--check") == 1
+
+
+def test_every_limit_belongs_to_a_group():
+    names = [row.name for row in make_performance.read_limits()]
+    assert [name for name in names if make_performance.group_of(name) == "Other"] == []
+
+
+@pytest.mark.parametrize("picture", sorted(path.name for path in (ROOT / "docs/images").glob("*.svg")))
+def test_pictures_are_well_formed_and_used(picture):
+    text = (ROOT / "docs/images" / picture).read_text()
+    assert text.isascii()
+    xml.etree.ElementTree.fromstring(text)
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "tools/make_performance.py"]
+    assert any(f"images/{picture}" in page.read_text() for page in pages)
+
+
+def test_links_of_the_examples():
+    page = ROOT / "examples/README.md"
+    assert list(check_docs.check_links(page, page.read_text())) == []

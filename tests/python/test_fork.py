@@ -1,0 +1,100 @@
+"""After a fork the child has no CUDA, says so once and clearly, and can still use the CPU."""
+
+from __future__ import annotations
+
+import sys
+
+import driver_library
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
+
+FORK = """
+import os, sys
+import pygpukit as gp
+
+def child(function):
+    pid = os.fork()
+    if pid == 0:
+        status = 9
+        try:
+            function()
+            status = 0
+        except BaseException as error:
+            print(type(error).__name__, error, flush=True)
+        os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    return driver_library.build(tmp_path_factory.mktemp("driver"))
+
+
+def test_child_of_a_process_that_used_cuda_gets_one_clear_error(library):
+    out = driver_library.run(
+        library,
+        FORK
+        + """
+x = gp.empty(3, device="cuda")
+
+def use():
+    for attempt in (lambda: gp.empty(3, device="cuda"), lambda: gp.synchronize("cuda"), lambda: x.to_numpy()):
+        try:
+            attempt()
+            print("no error")
+        except gp.DeviceError as error:
+            print(error)
+    print(gp.is_cuda_available(), gp.default_device())
+    with gp.device("cpu"):
+        print((gp.ones(1000) + 1).sum().item())
+
+print(child(use))
+print(gp.empty(3, device="cuda").device)
+""",
+    )
+    lines = out.splitlines()
+    assert len(lines) == 7, out
+    assert len(set(lines[:3])) == 1 and "forked" in lines[0] and "spawn" in lines[0]
+    assert lines[3:] == ["False cpu", "2000.0", "0", "cuda:0"]
+
+
+def test_child_may_start_cuda_when_the_parent_did_not(library):
+    out = driver_library.run(
+        library, FORK + "print(child(lambda: print(gp.empty(3, device='cuda').device, flush=True)))"
+    )
+    assert out.splitlines() == ["cuda:0", "0"]
+
+
+def test_cpu_works_in_children_of_a_busy_process(tmp_path):
+    out = driver_library.run(
+        tmp_path,
+        FORK
+        + """
+import threading
+stop = False
+with gp.device("cpu"):
+    x = gp.ones(1 << 18)
+
+    def work():
+        with gp.device("cpu"):
+            while not stop:
+                x.sum().item()
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+
+    def use():
+        with gp.device("cpu"):
+            assert (gp.ones(1 << 18) + x).sum().item() == 2 << 18
+
+    print([child(use) for _ in range(10)])
+    stop = True
+    for thread in threads:
+        thread.join()
+    print(x.sum().item())
+""",
+    )
+    assert out.splitlines() == [str([0] * 10), str(float(1 << 18))]

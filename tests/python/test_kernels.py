@@ -1,0 +1,131 @@
+"""The built-in kernels without a GPU: every module is listed, compile reports see what they should, the bundle holds all.
+
+tools/check_kernels.py compiles every instance; here it is shown that its reports can fail.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from pygpukit import _core
+
+pytestmark = pytest.mark.skipif(
+    _core._compiler_info()["version"] is None, reason="needs NVRTC: pip install nvidia-cuda-nvrtc-cu12"
+)
+
+MODULES = _core._kernel_modules()
+
+
+def test_modules_are_listed_in_a_stable_order():
+    assert MODULES
+    sources = [m["source"] for m in MODULES]
+    assert sources == sorted(sources)
+    assert all(m["names"] and m["source"].endswith(".cuh") for m in MODULES)
+    seen = [(m["source"], tuple(m["names"])) for m in MODULES]
+    assert len(seen) == len(set(seen)), "an instance is declared twice"
+
+
+def test_no_name_is_left_with_a_placeholder():
+    for module in MODULES:
+        assert not any("{" in name for name in module["names"]), module
+
+
+def smallest():
+    """A module that compiles quickly: few kernels of one type."""
+    plain = [i for i, m in enumerate(MODULES) if not m["archs"]]
+    return min(plain, key=lambda i: len(MODULES[i]["names"]))
+
+
+@pytest.mark.parametrize(("arch", "sm"), [("80", 80), ("90a", 90), ("100f", 100), ("120f", 120)])
+def test_reports_read_the_image(arch, sm):
+    report = _core._compile_module(smallest(), arch)
+    assert report["sm"] == sm
+    assert report["kernels"] == len(MODULES[smallest()]["names"])
+    assert report["max_registers"] > 0
+    major, _ = _core._compiler_info()["version"]
+    assert report["abi_version"] == (8 if major >= 13 or sm >= 100 else 7)
+    assert report["ptx_version"] >= 80
+    again = _core._compile_module(smallest(), arch)
+    assert again.pop("cached") and {**report, "cached": True} == {**again, "cached": True}
+
+
+def test_bad_requests():
+    with pytest.raises(IndexError):
+        _core._compile_module(len(MODULES), "80")
+    with pytest.raises(RuntimeError, match="sm_33"):
+        _core._compile_module(0, "33")
+
+
+BUNDLE_TEST = """
+import json, sys
+from pygpukit import _core
+_core._set_bundle_path(sys.argv[1])
+print(json.dumps(_core._bundle_info()))
+"""
+
+
+def test_a_bundle_holds_each_module_for_each_chip_and_as_ptx(tmp_path):
+    path = tmp_path / "kernels.bundle"
+    source = MODULES[smallest()]["source"]
+    count = sum(1 for m in MODULES if source in m["source"] and not m["archs"])
+    steps = []
+    report = _core._build_bundle(str(path), ["90", "80"], 2, lambda done, total: steps.append((done, total)), source)
+    assert report == {"entries": 3 * count, "bytes": path.stat().st_size}
+    assert sorted(steps) == [(i + 1, 3 * count) for i in range(3 * count)]
+    done = subprocess.run([sys.executable, "-c", BUNDLE_TEST, str(path)], capture_output=True, text=True, timeout=60)
+    info = json.loads(done.stdout)
+    assert info["path"] == str(path) and info["entries"] == 3 * count
+    assert set(info["archs"]) == {"sm_80", "sm_90", "compute_80"}
+    assert tuple(info["nvrtc"]) == _core._compiler_info()["version"]
+    with pytest.raises(ValueError, match="archs"):
+        _core._build_bundle(str(path), [])
+
+
+def test_a_damaged_bundle_is_passed_over(tmp_path):
+    path = tmp_path / "kernels.bundle"
+    path.write_bytes(b"GPUKIT\x01B" + bytes(100))
+    done = subprocess.run([sys.executable, "-c", BUNDLE_TEST, str(path)], capture_output=True, text=True, timeout=60)
+    info = json.loads(done.stdout)
+    assert info["path"] is None and str(path) in info["reason"]
+
+
+def test_the_bundle_of_this_installation():
+    """Whatever bundle is installed holds every module for each of its chips."""
+    info = _core._bundle_info()
+    if info["path"] is None:
+        assert "bundle" in info["reason"]
+        return
+    targets = {arch for arch in info["archs"] if arch.startswith("sm_") and arch[-1].isdigit()}
+    plain = sum(1 for m in MODULES if not m["archs"])
+    assert info["entries"] >= plain * (len(targets) + 1)
+
+
+@pytest.mark.gpu
+def test_driver_only_mode_computes_from_the_bundle(tmp_path):
+    """With the compiler switched off, operations run from a bundle made here for this chip."""
+    import pygpukit as gp
+
+    if _core._bundle_info()["path"] is None:
+        pytest.skip("no bundle is installed: make build ARCHS=...")
+    code = """
+        import pygpukit as gp
+        import numpy as np
+        assert not gp.is_nvrtc_available()
+        x = gp.ones((33, 65), device="cuda")
+        assert (gp.add(x, x).to_numpy() == 2).all()
+        from pygpukit import _core
+        used = {m["origin"] for m in _core._kernel_modules()} - {"none"}
+        assert used == {"bundle"}, used
+    """
+    env = {**os.environ, "PYGPUKIT_NVRTC": "off", "PYGPUKIT_CACHE": "off"}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], env=env, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert gp.is_cuda_available()

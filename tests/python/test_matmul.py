@@ -1,0 +1,200 @@
+"""Matrix products against NumPy in float64."""
+
+import numpy as np
+import pytest
+
+import pygpukit as gp
+
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
+SIZES = [
+    (1, 1, 1),
+    (0, 3, 2),
+    (2, 0, 3),
+    (2, 3, 0),
+    (1, 33, 1),
+    (31, 1, 33),
+    (65, 17, 63),
+    (1, 300, 130),
+    (70, 1025, 66),
+]
+EPSILON = {"float16": 2**-11, "bfloat16": 2**-8, "float32": 2**-24, "float64": 2**-53}
+
+
+def make(rng, shape, dtype):
+    return gp.from_numpy(rng.uniform(-1, 1, shape).astype(np.float32 if dtype != "float64" else dtype)).astype(dtype)
+
+
+def exact(x):
+    return x.to_numpy(dtype="float64")
+
+
+def check(got, a, b, dtype):
+    """Each product is rounded in float32 (float64), the result once more to its dtype."""
+    a, b = exact(a), exact(b)
+    terms = a.shape[-1] * (2**-53 if dtype == "float64" else 2**-24)
+    bound = np.matmul(np.abs(a), np.abs(b)) * terms + np.abs(np.matmul(a, b)) * EPSILON[dtype] + 1e-300
+    assert got.dtype.name == dtype
+    assert got.shape == np.matmul(a, b).shape
+    assert np.all(np.abs(exact(got) - np.matmul(a, b)) <= bound * 1.01)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", SIZES)
+def test_matches_float64(device, rng, dtype, size):
+    m, k, n = size
+    a, b = make(rng, (m, k), dtype), make(rng, (k, n), dtype)
+    check(gp.matmul(a, b), a, b, dtype)
+    check(a @ b, a, b, dtype)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((5,), (5,)), ((5,), (5, 3)), ((3, 5), (5,)), ((2, 3, 5), (5,)), ((5,), (2, 5, 4)), ((2, 3, 5), (2, 5, 4)),
+     ((7, 1, 3, 5), (2, 5, 4)), ((3, 5), (6, 5, 4)), ((1, 3, 5), (0, 5, 4)),
+     ((2, 1, 2, 1, 2, 1, 3, 5), (1, 2, 1, 2, 1, 2, 5, 4))],
+)  # fmt: skip
+def test_ranks(device, rng, left, right):
+    a, b = make(rng, left, "float32"), make(rng, right, "float32")
+    check(gp.matmul(a, b), a, b, "float32")
+
+
+def test_layouts_give_the_same_bits(device, rng):
+    a, b = make(rng, (67, 130), "float32"), make(rng, (130, 65), "float32")
+    expected = (a @ b).to_numpy()
+    columns = [x.T.contiguous().T for x in (a, b)]
+    wide = gp.zeros((134, 390))
+    wide[::2, 1::3] = a
+    flipped = a[::-1, ::-1].contiguous()[::-1, ::-1]
+    for left in (a, columns[0], wide[::2, 1::3], flipped):
+        for right in (b, columns[1]):
+            np.testing.assert_array_equal((left @ right).to_numpy(), expected)
+    out = gp.zeros((65, 67)).T
+    assert gp.matmul(a, b, out=out) is out
+    np.testing.assert_array_equal(out.to_numpy(), expected)
+    row = make(rng, (130,), "float32")
+    np.testing.assert_array_equal((gp.broadcast_to(row, (67, 130)) @ b).to_numpy()[66], (row @ b).to_numpy())
+
+
+@pytest.mark.parametrize("dtype", FLOATS + INTEGERS + ["bool", "complex64", "complex128"])
+def test_same_bits_as_the_cpu(device, rng, dtype):
+    host = rng.uniform(-100, 100, (65, 70))
+    a = gp.from_numpy(host).astype("float32").astype(dtype) if dtype in FLOATS else gp.from_numpy(host.astype(dtype))
+    got, there = gp.matmul(a, a.T), gp.matmul(a.to("cpu"), a.to("cpu").T)
+    assert got.to_numpy().tobytes() == there.to_numpy().tobytes()
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_wrap_around(device, rng, dtype):
+    info = np.iinfo(dtype)
+    a = rng.integers(info.min, info.max, (33, 70), dtype, endpoint=True)
+    b = rng.integers(info.min, info.max, (70, 31), dtype, endpoint=True)
+    got = gp.matmul(gp.from_numpy(a), gp.from_numpy(b))
+    expected = "int32" if dtype == "int8" else dtype
+    assert got.dtype.name == expected
+    np.testing.assert_array_equal(got.to_numpy(), np.matmul(a.astype(expected), b.astype(expected)))
+
+
+def test_bool_and_complex(device, rng):
+    a, b = rng.random((5, 7)) < 0.3, rng.random((7, 6)) < 0.3
+    got = gp.matmul(gp.from_numpy(a), gp.from_numpy(b))
+    assert got.dtype.name == "bool"
+    np.testing.assert_array_equal(got.to_numpy(), a @ b)
+    for dtype, tolerance in (("complex64", 2e-5), ("complex128", 1e-13)):
+        x = (rng.standard_normal((33, 70)) + 1j * rng.standard_normal((33, 70))).astype(dtype)
+        y = (rng.standard_normal((70, 5)) + 1j * rng.standard_normal((70, 5))).astype(dtype)
+        np.testing.assert_allclose((gp.from_numpy(x) @ gp.from_numpy(y)).to_numpy(), x @ y, atol=tolerance * 10)
+
+
+def test_dtypes_mix_and_widen(device, rng):
+    h, f = make(rng, (4, 10), "float16"), make(rng, (10, 4), "float32")
+    assert gp.matmul(h, f).dtype is gp.float32
+    wide = gp.matmul(h, h.T, out_dtype="float32")
+    assert wide.dtype is gp.float32
+    np.testing.assert_array_equal(gp.matmul(h, h.T).to_numpy(), wide.to_numpy().astype(np.float16))
+    i = gp.full((2, 2), 100, "int8")
+    assert gp.matmul(i, i).to_numpy().tolist() == [[20000, 20000], [20000, 20000]]
+    assert gp.matmul(i, i, out_dtype="int64").dtype is gp.int64
+    assert gp.matmul(i, i, out_dtype="int8").dtype is gp.int8
+    with pytest.raises(TypeError, match="out_dtype"):
+        gp.matmul(f, f.T, out_dtype="float16")
+
+
+def test_tf32_is_for_float32(device, rng):
+    a = make(rng, (3, 3), "float32")
+    for options in ({"use_tf32": True}, {"use_tf32": False}, {"precision": "tf32"}, {"precision": "exact"}):
+        check(gp.matmul(a, a, **options), a, a, "float32")
+    for dtype in ("float16", "float64", "int32"):
+        with pytest.raises(RuntimeError, match="float32"):
+            gp.matmul(a.astype(dtype), a.astype(dtype), use_tf32=True)
+    with pytest.raises(ValueError, match="precision"):
+        gp.matmul(a, a, precision="fast")
+    with pytest.raises(ValueError, match="agree"):
+        gp.matmul(a, a, use_tf32=True, precision="exact")
+
+
+def test_out_may_be_an_input(device, rng):
+    a, b = make(rng, (100, 100), "float32"), make(rng, (100, 100), "float32")
+    expected = (a @ b).to_numpy()
+    x, y = a.copy(), b.copy()
+    gp.matmul(x, b, out=x)
+    gp.matmul(a, y, out=y)
+    np.testing.assert_array_equal(x.to_numpy(), expected)
+    np.testing.assert_array_equal(y.to_numpy(), expected)
+    a @= b
+    np.testing.assert_array_equal(a.to_numpy(), expected)
+
+
+def test_batched_and_transpose(device, rng):
+    for shape in ((3, 5, 7), (2, 3, 5, 7)):
+        a, b = make(rng, shape, "float32"), make(rng, (*shape[:-2], 7, 4), "float32")
+        check(gp.batched_matmul(a, b), a, b, "float32")
+        out = gp.zeros((*shape[:-1], 4))
+        assert gp.batched_matmul(a, b, out=out) is out
+    m = make(rng, (3, 5), "float32")
+    np.testing.assert_array_equal(gp.transpose(m).to_numpy(), m.to_numpy().T)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_linear_bias_gelu(device, rng, dtype):
+    x, w, b = make(rng, (5, 33), dtype), make(rng, (7, 33), dtype), make(rng, (7,), dtype)
+    v = exact(x) @ exact(w).T + exact(b)
+    expected = 0.5 * v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3)))
+    got = gp.linear_bias_gelu(x, w, b)
+    assert got.dtype.name == dtype
+    np.testing.assert_allclose(
+        exact(got), expected, rtol=2 * EPSILON[dtype], atol=1e-13 if dtype == "float64" else 2e-5
+    )
+
+
+def test_errors(device, rng):
+    z = gp.zeros
+    with pytest.raises(ValueError, match="dimension"):
+        gp.matmul(z((2, 3)), z((4, 5)))
+    with pytest.raises(ValueError, match="2D"):
+        gp.matmul(z(()), z((4, 5)))
+    with pytest.raises(ValueError, match="shape"):
+        gp.matmul(z((2, 3, 4)), z((3, 4, 5)))
+    with pytest.raises(ValueError, match="out must have shape"):
+        gp.matmul(z((2, 3)), z((3, 4)), out=z((2, 2)))
+    with pytest.raises(ValueError, match="out"):
+        gp.matmul(z((2, 3)), z((3, 4)), out=z((2, 4), "float64"))
+    with pytest.raises(TypeError, match="float8_e4m3"):
+        gp.matmul(z((2, 2), "float8_e4m3"), z((2, 2), "float8_e4m3"))
+    with pytest.raises(TypeError, match="gp.from_numpy"):
+        gp.matmul(np.zeros((2, 2)), z((2, 2)))
+    with pytest.raises(ValueError, match="dimension"):
+        gp.batched_matmul(z((2, 3)), z((3, 2)))
+    with pytest.raises(ValueError, match="dimension"):
+        gp.batched_matmul(z((2, 3, 4)), z((1, 4, 5)))
+    with pytest.raises(ValueError, match="2D"):
+        gp.transpose(z((2, 3, 4)))
+    with pytest.raises(ValueError, match="bias must have shape"):
+        gp.linear_bias_gelu(z((2, 3)), z((4, 3)), z((3,)))
+
+
+def test_repeats_give_one_answer(device, rng):
+    a, b = make(rng, (130, 257), "float32"), make(rng, (257, 65), "float32")
+    expected = (a @ b).to_numpy().tobytes()
+    for _ in range(50):
+        assert (a @ b).to_numpy().tobytes() == expected
