@@ -1,0 +1,398 @@
+"""Measures every figure of bench/limits.json on the GPU of this machine and writes them as JSON.
+
+    python bench/measure.py --out FILE [--only submit,start,elementwise,layout,reduce,norm,determinism]
+
+A second run with another --only adds to the same file. Peers are measured in the same run, in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from timing import against_torch_us, gpu_times_us, submit_times_us
+
+ROWS, COLUMNS = 16384, 8192
+NAMES = {"bf16": "bfloat16", "f32": "float32"}
+
+
+class Report:
+    """The figures of one machine: measured values, and what they were computed from."""
+
+    def __init__(self, path: pathlib.Path, device: dict[str, Any]) -> None:
+        self.path = path
+        self.data: dict[str, Any] = {"device": device, "date": datetime.date.today().isoformat(), "figures": {}}
+        if path.exists():
+            self.data["figures"] = json.loads(path.read_text())["figures"]
+
+    def add(self, name: str, value: float, **details: Any) -> None:
+        self.data["figures"][name] = {"value": value, **details}
+        print(f"{name:44s} {value:10.4f}  {details}", flush=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(json.dumps(self.data, indent=1, sort_keys=True) + "\n")
+
+
+def random_array(gp: Any, shape: tuple[int, ...], dtype: str, low: float = 0.05, high: float = 0.95) -> Any:
+    return gp.random.uniform(shape, low=low, high=high, dtype=dtype)
+
+
+def measure_submit(gp: Any, torch: Any, report: Report) -> None:
+    """Host time of one call, nothing waited for."""
+    a, b = (random_array(gp, (1024,), "float32") for _ in range(2))
+    c = gp.empty((1024,), dtype="float32")
+    ta, tb, tc = (torch.rand(1024, device="cuda") for _ in range(3))
+    source = """
+    extern "C" __global__ void scaled_add(float* out, const float* a, const float* b, float factor, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) out[i] = a[i] + factor * b[i];
+    }
+    """
+    kernel = gp.jit(source, func="scaled_add")
+    import cupy
+
+    raw = cupy.RawKernel(source, "scaled_add")
+    ca, cb, cc = (cupy.random.rand(1024, dtype=cupy.float32) for _ in range(3))
+    factor = np.float32(0.5)
+    count = np.int32(1024)
+
+    ours, theirs, custom, rawkernel, allocating = submit_times_us(
+        [
+            (lambda: gp.add(a, b, out=c), gp.synchronize),
+            (lambda: torch.add(ta, tb, out=tc), torch.cuda.synchronize),
+            (lambda: kernel(c, a, b, 0.5, 1024), gp.synchronize),
+            (lambda: raw((4,), (256,), (cc, ca, cb, factor, count)), cupy.cuda.Device().synchronize),
+            (lambda: gp.add(a, b), gp.synchronize),
+        ]
+    )
+    launch = gp._core.time_bare_launch(256, 50)
+    report.add("add_submit_vs_launch", ours / launch, ours_us=ours, launch_us=launch)
+    report.add("add_submit_vs_torch", ours / theirs, ours_us=ours, torch_us=theirs)
+    report.add("jit_launch_vs_cupy", custom / rawkernel, ours_us=custom, cupy_us=rawkernel)
+    report.data["figures"]["add_submit_allocating_us"] = {"value": allocating}
+
+
+def measure_start(gp: Any, torch: Any, report: Report) -> None:
+    """Compilation, first result in a new process, import."""
+    times = []
+    for turn in range(7):
+        source = f"""
+        extern "C" __global__ void scale(float* x, float factor, int n) {{
+          int i = blockIdx.x * blockDim.x + threadIdx.x;
+          if (i < n) x[i] = x[i] * factor + {turn}.{time.time_ns()}e-30f;
+        }}
+        """
+        begin = time.perf_counter()
+        gp.jit(source, func="scale")
+        times.append(time.perf_counter() - begin)
+    report.add("cold_compile_s", float(np.median(times)), all=times)
+
+    first = """
+import time, numpy as np, pygpukit as gp
+gp.synchronize()
+t = time.perf_counter()
+a = gp.from_numpy(np.ones(1000, np.float32)); r = gp.add(a, a).to_numpy()
+print((time.perf_counter() - t) * 1e3)
+"""
+    values = [float(subprocess.run([sys.executable, "-c", first], capture_output=True, text=True, check=True).stdout)
+              for _ in range(6)]
+    report.add("first_result_ms", float(np.median(values[1:])), all=values)
+    timed = "import time, numpy; t = time.perf_counter(); import pygpukit; print((time.perf_counter() - t) * 1e3)"
+    values = [float(subprocess.run([sys.executable, "-c", timed], capture_output=True, text=True, check=True).stdout)
+              for _ in range(7)]
+    report.add("import_ms_beyond_numpy", float(np.median(values)), all=values)
+
+
+READ_KERNEL = """
+extern "C" __global__ void read_all(const uint4* data, long long count, unsigned* out) {
+  unsigned x = 0;
+  long long stride = (long long)gridDim.x * blockDim.x;
+  long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+  for (; i + 3 * stride < count; i += 4 * stride) {
+    uint4 a = data[i], b = data[i + stride], c = data[i + 2 * stride], d = data[i + 3 * stride];
+    x ^= a.x ^ a.y ^ a.z ^ a.w ^ b.x ^ b.y ^ b.z ^ b.w ^ c.x ^ c.y ^ c.z ^ c.w ^ d.x ^ d.y ^ d.z ^ d.w;
+  }
+  for (; i < count; i += stride) { uint4 a = data[i]; x ^= a.x ^ a.y ^ a.z ^ a.w; }
+  if (x == 0x12345679u) out[0] = x;
+}
+"""
+
+
+def copy_ceiling(gp: Any, torch: Any, report: Report) -> float:
+    """Bytes read plus written per microsecond by a device-to-device copy of 1 GiB: the driver's and torch's, the better."""
+    source = torch.rand(1 << 28, device="cuda")
+    target = torch.empty_like(source)
+    a, b = gp.from_dlpack(source), gp.from_dlpack(target)
+    ours, theirs = against_torch_us(gp, torch, lambda: gp.copy_to(a, b), lambda: target.copy_(source))
+    driver = gpu_times_us(gp, [lambda: gp.core.memory.copy_device_to_device_offset(b, 0, a, 0, 1 << 30)])[0]
+    rate = 2 * (1 << 30) / min(theirs, driver)
+    report.add("copy_ceiling_tb_s", rate / 1e6, torch_us=theirs, driver_us=driver, ours_us=ours)
+    return rate
+
+
+def read_ceiling(gp: Any, report: Report, name: str, size: int) -> float:
+    """Bytes per microsecond of a kernel that only reads `size` bytes, two buffers in turn so that the L2 holds neither."""
+    kernel = gp.jit(READ_KERNEL, func="read_all")
+    data = [gp.random.randint(0, 1 << 30, (size // 4,), dtype="int32") for _ in range(2)]
+    out = gp.zeros((1,), dtype="uint32")
+    pairs = [gp.bitcast(d, "uint32") for d in data]
+
+    def read(blocks: int) -> None:
+        for words in pairs:
+            kernel.launch((words, size // 16, out), {}, grid=blocks, block=512)
+
+    calls = [(lambda blocks=blocks: read(blocks)) for blocks in (132 * 4, 132 * 8, 132 * 16, 132 * 32)]
+    us = min(gpu_times_us(gp, calls)) / 2
+    report.add(name, size / us / 1e6, us=us, bytes=size)
+    return size / us
+
+
+def elementwise_table(gp: Any, torch: Any) -> list[tuple[str, int, Callable[..., Any], Callable[..., Any], str]]:
+    """(name, inputs, ours, torch's, dtypes): dtypes is `float`, `int` or `bool`."""
+    f = "float"
+    rows: list[tuple[str, int, Callable[..., Any], Callable[..., Any], str]] = [
+        ("add", 2, gp.add, torch.add, f), ("sub", 2, gp.sub, torch.sub, f), ("mul", 2, gp.mul, torch.mul, f),
+        ("div", 2, gp.div, torch.div, f), ("pow", 2, gp.pow, torch.pow, f),
+        ("remainder", 2, gp.remainder, torch.remainder, f),
+        ("floor_divide", 2, gp.floor_divide, torch.floor_divide, f),
+        ("minimum", 2, gp.minimum, torch.minimum, f), ("maximum", 2, gp.maximum, torch.maximum, f),
+        ("atan2", 2, gp.atan2, torch.atan2, f),
+        ("equal", 2, gp.equal, torch.eq, f), ("not_equal", 2, gp.not_equal, torch.ne, f),
+        ("less", 2, gp.less, torch.lt, f), ("less_equal", 2, gp.less_equal, torch.le, f),
+        ("greater", 2, gp.greater, torch.gt, f), ("greater_equal", 2, gp.greater_equal, torch.ge, f),
+        ("logical_and", 2, gp.logical_and, torch.logical_and, "bool"),
+        ("logical_or", 2, gp.logical_or, torch.logical_or, "bool"),
+        ("logical_xor", 2, gp.logical_xor, torch.logical_xor, "bool"),
+        ("logical_not", 1, gp.logical_not, torch.logical_not, "bool"),
+        ("bitwise_and", 2, gp.bitwise_and, torch.bitwise_and, "int"),
+        ("bitwise_or", 2, gp.bitwise_or, torch.bitwise_or, "int"),
+        ("bitwise_xor", 2, gp.bitwise_xor, torch.bitwise_xor, "int"),
+        ("bitwise_not", 1, gp.bitwise_invert, torch.bitwise_not, "int"),
+        ("left_shift", 2, gp.bitwise_left_shift, torch.bitwise_left_shift, "shift"),
+        ("right_shift", 2, gp.bitwise_right_shift, torch.bitwise_right_shift, "shift"),
+    ]
+    unary = {
+        "neg": torch.neg, "abs": torch.abs, "sign": torch.sign, "exp": torch.exp, "expm1": torch.expm1,
+        "log": torch.log, "log1p": torch.log1p, "log2": torch.log2, "log10": torch.log10, "sqrt": torch.sqrt,
+        "rsqrt": torch.rsqrt, "square": torch.square, "reciprocal": torch.reciprocal, "sin": torch.sin,
+        "cos": torch.cos, "tan": torch.tan, "asin": torch.asin, "acos": torch.acos, "atan": torch.atan,
+        "sinh": torch.sinh, "cosh": torch.cosh, "tanh": torch.tanh, "erf": torch.erf, "floor": torch.floor,
+        "ceil": torch.ceil, "round": torch.round, "trunc": torch.trunc, "sigmoid": torch.sigmoid,
+        "isnan": None, "isinf": None, "isfinite": None,
+    }
+    for name, peer in unary.items():
+        if peer is None:
+            function = getattr(torch, name)
+            rows.append((name, 1, getattr(gp, name), lambda x, out, g=function: g(x), f))
+        else:
+            rows.append((name, 1, getattr(gp, name), peer, f))
+    functional = torch.nn.functional
+    rows += [
+        ("relu", 1, gp.relu, lambda x, out: functional.relu(x), f),
+        ("relu2", 1, gp.relu2, lambda x, out: torch.square(functional.relu(x)), f),
+        ("gelu", 1, gp.gelu, lambda x, out: functional.gelu(x, approximate="tanh"), f),
+        ("silu", 1, gp.silu, lambda x, out: functional.silu(x), f),
+        ("clamp", 1, lambda x, out: gp.clamp(x, 0.25, 0.75, out=out),
+         lambda x, out: torch.clamp(x, 0.25, 0.75, out=out), f),
+    ]
+    return rows
+
+
+NEAR_COPY = {"add": 0.90, "mul": 0.90, "relu": 0.90, "exp": 0.80, "tanh": 0.80, "gelu": 0.80, "silu": 0.80}
+
+
+def measure_elementwise(gp: Any, torch: Any, report: Report) -> None:
+    ceiling = copy_ceiling(gp, torch, report)
+    for short, name in NAMES.items():
+        torch_dtype = getattr(torch, name)
+        item = 2 if short == "bf16" else 4
+        elements = ROWS * COLUMNS
+        ta, tb = (torch.rand(ROWS, COLUMNS, device="cuda").mul_(0.9).add_(0.05).to(torch_dtype) for _ in range(2))
+        tout = torch.empty_like(ta)
+        tbool = torch.empty(ROWS, COLUMNS, dtype=torch.bool, device="cuda")
+        tint = [torch.randint(0, 1 << 20, (ROWS, COLUMNS), dtype=torch.int32, device="cuda") for _ in range(2)]
+        tlogic = [t > 1 << 19 for t in tint]
+        tshift = tint[1] & 15
+        tint_out = torch.empty_like(tint[0])
+        for op, arity, ours, theirs, kind in elementwise_table(gp, torch):
+            if kind != "float" and short == "bf16":
+                continue
+            inputs = {"float": [ta, tb], "int": tint, "bool": tlogic, "shift": [tint[0], tshift]}[kind][:arity]
+            views = [gp.from_dlpack(t) for t in inputs]
+            probe = ours(views[0][:1, :1], *[v[:1, :1] for v in views[1:]], out=None)
+            boolean = str(probe.dtype) == "bool"
+            target = tbool if boolean else (tout if kind == "float" else tint_out)
+            out = gp.from_dlpack(target)
+            us, torch_us = against_torch_us(
+                gp, torch, lambda: ours(*views, out=out), lambda: theirs(*inputs, out=target), repeats=9
+            )
+            in_item = {"float": item, "int": 4, "shift": 4, "bool": 1}[kind]
+            moved = elements * (arity * in_item + (1 if boolean else in_item))
+            share = moved / us / ceiling
+            label = {"float": short, "shift": "int"}.get(kind, kind)
+            key = f"ew_{op}_{label}"
+            details = {"us": us, "torch_us": torch_us, "share_of_copy": share, "vs_torch": torch_us / us}
+            if op in NEAR_COPY:
+                report.add(f"{key}_vs_copy", share, **details)
+            else:
+                report.add(f"{key}_vs_torch", torch_us / us, **details)
+        mask = gp.from_dlpack(tlogic[0])
+        a, b, out = (gp.from_dlpack(t) for t in (ta, tb, tout))
+        us, torch_us = against_torch_us(
+            gp, torch, lambda: gp.where(mask, a, b, out=out), lambda: torch.where(tlogic[0], ta, tb, out=tout)
+        )
+        report.add(f"ew_where_{short}_vs_copy", elements * (3 * item + 1) / us / ceiling, us=us, torch_us=torch_us)
+        other = "bfloat16" if short == "f32" else "float32"
+        convert = gp.ops.cast_f32_to_bf16 if short == "f32" else gp.ops.cast_bf16_to_f32
+        tcast = torch.empty(ROWS, COLUMNS, dtype=getattr(torch, other), device="cuda")
+        cast = gp.from_dlpack(tcast)
+        us, torch_us = against_torch_us(gp, torch, lambda: convert(a, out=cast), lambda: tcast.copy_(ta))
+        report.add(f"ew_cast_{short}_vs_copy", elements * 6 / us / ceiling, us=us, torch_us=torch_us)
+
+
+def measure_layout(gp: Any, torch: Any, report: Report) -> None:
+    ceiling = copy_ceiling(gp, torch, report)
+    for short, name in NAMES.items():
+        item = 2 if short == "bf16" else 4
+        a = random_array(gp, (COLUMNS, ROWS), name)
+        b = random_array(gp, (ROWS, COLUMNS), name)
+        out = gp.empty((ROWS, COLUMNS), dtype=name)
+        view = a.T
+        us = gpu_times_us(gp, [lambda: gp.add(view, b, out=out), lambda: gp.copy_to(view, out)])
+        moved = ROWS * COLUMNS * item
+        report.add(f"transpose_add_{short}_vs_copy", 3 * moved / us[0] / ceiling, us=us[0])
+        report.add(f"transpose_copy_{short}_vs_copy", 2 * moved / us[1] / ceiling, us=us[1])
+
+
+def measure_reduce(gp: Any, torch: Any, report: Report) -> None:
+    for short, name in NAMES.items():
+        tx = torch.rand(ROWS, COLUMNS, device="cuda").to(getattr(torch, name))
+        x = gp.from_dlpack(tx)
+        moved = tx.numel() * tx.element_size()
+        ceiling = read_ceiling(gp, report, f"read_ceiling_{short}_tb_s", moved)
+        for label, axis in (("full", None), ("axis0", 0), ("axis1", 1)):
+            shape = () if axis is None else ((COLUMNS,) if axis == 0 else (ROWS,))
+            out = gp.empty(shape, dtype=name)
+            theirs = (lambda: torch.sum(tx)) if axis is None else (lambda axis=axis: torch.sum(tx, dim=axis))
+            us, torch_us = against_torch_us(gp, torch, lambda: gp.sum(x, axis=axis, out=out), theirs)
+            report.add(f"sum_{label}_{short}_vs_read", moved / us / ceiling, us=us, torch_us=torch_us)
+
+
+def measure_norm(gp: Any, torch: Any, report: Report) -> None:
+    functional = torch.nn.functional
+    for short, name in NAMES.items():
+        dtype = getattr(torch, name)
+        tx = torch.rand(ROWS, COLUMNS, device="cuda").to(dtype)
+        tg, tb = (torch.rand(COLUMNS, device="cuda").to(dtype) for _ in range(2))
+        x, gamma, beta = (gp.from_dlpack(t) for t in (tx, tg, tb))
+        out = gp.empty((ROWS, COLUMNS), dtype=name)
+        cases: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
+            ("softmax", lambda: gp.softmax(x, axis=-1, out=out), lambda: torch.softmax(tx, -1)),
+            ("layernorm", lambda: gp.layernorm(x, gamma, beta, 1e-5, out=out),
+             lambda: functional.layer_norm(tx, (COLUMNS,), tg, tb, 1e-5)),
+            ("rmsnorm", lambda: gp.rmsnorm(x, gamma, 1e-5, out=out),
+             lambda: functional.rms_norm(tx, (COLUMNS,), tg, 1e-5)),
+        ]
+        for label, ours, theirs in cases:
+            us, torch_us = against_torch_us(gp, torch, ours, theirs)
+            rate = 2 * tx.numel() * tx.element_size() / us / 1e6
+            report.add(f"{label}_{short}_vs_torch", torch_us / us, us=us, torch_us=torch_us, tb_s=rate)
+
+
+def digest(array: Any) -> str:
+    return hashlib.sha256(array.to_numpy().tobytes()).hexdigest()
+
+
+def measure_determinism(gp: Any, torch: Any, report: Report) -> None:
+    """Distinct hashes over 1,000 repeats, Philox on both backends, replays of a graph of 50 random ops."""
+    x = gp.random.normal((257, 1031), dtype="float32", seed=7)
+    m = gp.random.normal((1031, 129), dtype="float32", seed=8)
+    cases = {
+        "sum": lambda: gp.sum(x), "mean": lambda: gp.mean(x), "prod": lambda: gp.prod(x), "var": lambda: gp.var(x),
+        "std": lambda: gp.std(x), "max": lambda: gp.max(x), "min": lambda: gp.min(x), "argmax": lambda: gp.argmax(x),
+        "argmin": lambda: gp.argmin(x), "sum0": lambda: gp.sum(x, axis=0), "sum1": lambda: gp.sum(x, axis=1),
+        "cumsum": lambda: gp.cumsum(x, axis=1), "softmax": lambda: gp.softmax(x), "matmul": lambda: gp.matmul(x, m),
+    }
+    worst = max(len({digest(call()) for _ in range(1000)}) for call in cases.values())
+    report.add("repeat_hashes", worst, cases=sorted(cases))
+    same = 0
+    draws = {
+        f"{kind}_{dtype}": (kind, dtype)
+        for kind in ("uniform", "normal") for dtype in ("float16", "bfloat16", "float32", "float64")
+    }
+    for kind, dtype in draws.values():
+        function = getattr(gp.random, kind)
+        same += digest(function((100003,), dtype=dtype, seed=11, device="cpu")) == digest(
+            function((100003,), dtype=dtype, seed=11, device="cuda"))
+    same += digest(gp.random.randint(-5, 1000, (100003,), seed=11, device="cpu")) == digest(
+        gp.random.randint(-5, 1000, (100003,), seed=11, device="cuda"))
+    report.add("philox_equal_hashes", same, wanted=len(draws) + 1)
+
+    rng = np.random.default_rng(5)
+    unary = [gp.exp, gp.tanh, gp.sin, gp.sigmoid, gp.gelu, gp.silu, gp.abs, gp.neg]
+    binary = [gp.add, gp.mul, gp.sub, gp.maximum]
+    buffers = [gp.random.normal((300, 257), dtype="float32", seed=i) for i in range(6)]
+    steps = []
+    for _ in range(50):
+        target = int(rng.integers(6))
+        if rng.integers(2):
+            steps.append((unary[int(rng.integers(len(unary)))], [int(rng.integers(6))], target))
+        else:
+            steps.append((binary[int(rng.integers(4))], [int(rng.integers(6)), int(rng.integers(6))], target))
+
+    def chain(arrays: list[Any]) -> None:
+        for function, sources, target in steps:
+            function(*[arrays[i] for i in sources], out=arrays[target])
+        for array in arrays:
+            gp.clamp(array, -2.0, 2.0, out=array)
+
+    eager = [b.copy() for b in buffers]
+    chain([b.copy() for b in buffers])
+    graph = gp.CudaGraph()
+    graph.begin_capture()
+    chain(buffers)
+    graph.end_capture()
+    different = 0
+    for _ in range(1000):
+        graph.replay()
+        chain(eager)
+        different += any(digest(a) != digest(b) for a, b in zip(buffers, eager, strict=True))
+    report.add("graph_replays_different", different, verify=graph.verify())
+
+
+GROUPS = {
+    "submit": measure_submit, "start": measure_start, "elementwise": measure_elementwise, "layout": measure_layout,
+    "reduce": measure_reduce, "norm": measure_norm, "determinism": measure_determinism,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--only", default=",".join(GROUPS))
+    options = parser.parse_args()
+    os.environ["PYGPUKIT_DEVICE"] = "cuda"
+    import pygpukit as gp
+    import torch
+
+    info = gp.get_device_info()
+    device = {"name": info.name, "memory": info.total_memory, "sm": info.compute_capability, "torch": torch.__version__,
+              "version": gp.__version__}
+    report = Report(options.out, device)
+    for group in options.only.split(","):
+        print(f"-- {group}", flush=True)
+        GROUPS[group](gp, torch, report)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

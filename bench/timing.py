@@ -1,0 +1,85 @@
+"""Timers for the figures: GPU time by events, submit time by the host clock, contenders interleaved."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def gpu_times_us(gp: Any, calls: list[Callable[[], Any]], repeats: int = 12, inner: int = 4) -> list[float]:
+    """Median microseconds of one call of each contender on our stream, taken in turns."""
+    samples: list[list[float]] = [[] for _ in calls]
+    for call in calls:
+        for _ in range(3):
+            call()
+    gp.synchronize()
+    for _ in range(repeats):
+        for index, call in enumerate(calls):
+            start, stop = gp.CudaEvent(), gp.CudaEvent()
+            start.record()
+            for _ in range(inner):
+                call()
+            stop.record()
+            stop.synchronize()
+            samples[index].append(gp.event_elapsed_us(start, stop) / inner)
+    return [statistics.median(s) for s in samples]
+
+
+def against_torch_us(
+    gp: Any, torch: Any, ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int = 12, inner: int = 4
+) -> tuple[float, float]:
+    """Median microseconds of ours and of torch's call, in turns, each timed by its own library's events."""
+
+    def time_ours() -> float:
+        start, stop = gp.CudaEvent(), gp.CudaEvent()
+        start.record()
+        for _ in range(inner):
+            ours()
+        stop.record()
+        stop.synchronize()
+        return float(gp.event_elapsed_us(start, stop)) / inner
+
+    def time_theirs() -> float:
+        start = torch.cuda.Event(enable_timing=True)
+        stop = torch.cuda.Event(enable_timing=True)
+        start.record()
+        for _ in range(inner):
+            theirs()
+        stop.record()
+        stop.synchronize()
+        return float(start.elapsed_time(stop)) * 1000.0 / inner
+
+    for _ in range(3):
+        ours()
+        theirs()
+    gp.synchronize()
+    torch.cuda.synchronize()
+    a: list[float] = []
+    b: list[float] = []
+    for _ in range(repeats):
+        a.append(time_ours())
+        b.append(time_theirs())
+    return statistics.median(a), statistics.median(b)
+
+
+def submit_times_us(
+    calls: list[tuple[Callable[[], Any], Callable[[], Any]]], count: int = 256, rounds: int = 50
+) -> list[float]:
+    """(call, synchronize) pairs: `count` calls on an idle stream, host time without the sync, median of `rounds`."""
+    samples: list[list[float]] = [[] for _ in calls]
+    for call, synchronize in calls:
+        for _ in range(count):
+            call()
+        synchronize()
+    for _ in range(rounds):
+        for index, (call, synchronize) in enumerate(calls):
+            synchronize()
+            begin = time.perf_counter()
+            for _ in range(count):
+                call()
+            elapsed = time.perf_counter() - begin
+            synchronize()
+            samples[index].append(elapsed * 1e6 / count)
+    return [statistics.median(s) for s in samples]
