@@ -34,7 +34,7 @@ test-cpp: build ## the C++ tests
 	$(DEV) cpp-tests
 
 test-python: build ## the Python tests
-	$(RUN) python -m pytest -q tests/python
+	$(RUN) python tools/run_tests.py
 
 kernels-quick: build
 	$(RUN) python tools/check_kernels.py --quick
@@ -70,7 +70,7 @@ gpu-build: needs
 
 gpu-pytest: gpu-build
 	@PYGPUKIT_REQUIRE_GPU=1 $(PYTHON) tools/dev.py cpp-tests
-	@PYGPUKIT_REQUIRE_GPU=1 $(PYTHON) tools/dev.py exec -- python -m pytest -q tests/python
+	@PYGPUKIT_REQUIRE_GPU=1 $(PYTHON) tools/dev.py exec -- python tools/run_tests.py
 
 gpu-bench: gpu-build
 	$(RUN) python tools/measure.py

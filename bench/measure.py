@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from timing import against_torch_us, gpu_times_us, submit_times_us
 
 ROWS, COLUMNS = 16384, 8192
@@ -381,8 +382,9 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(GROUPS))
     options = parser.parse_args()
     os.environ["PYGPUKIT_DEVICE"] = "cuda"
-    import pygpukit as gp
     import torch
+
+    import pygpukit as gp
 
     info = gp.get_device_info()
     device = {"name": info.name, "memory": info.total_memory, "sm": info.compute_capability, "torch": torch.__version__,

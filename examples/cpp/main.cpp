@@ -13,7 +13,7 @@
 int main() {
   try {
     const gpukit::Device device = gpukit::runtime::default_device();
-    std::printf("gpukit %s on %s\n", gpukit::version(), gpukit::to_string(device).c_str());
+    std::printf("gpukit %s on %s\n", gpukit::version(), gpukit::str(device).c_str());
 
     const std::vector<float> values = {1, 2, 3, 4, 5, 6};
     const gpukit::Array a = gpukit::from_host(values.data(), {2, 3}, gpukit::DType::float32, device);

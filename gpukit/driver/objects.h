@@ -57,6 +57,8 @@ class Stream {
 
   /// Launches submitted so far; the gate increments it.
   std::atomic<uint64_t> sequence{0};
+  /// The value `sequence` had before the last wait that found the stream empty.
+  std::atomic<uint64_t> idle_sequence{0};
   /// Not null while this stream captures: who collects what is submitted (runtime/graph.h).
   std::atomic<runtime::Capture*> capture{nullptr};
 

@@ -1,24 +1,25 @@
 #include "gpukit/jit/bundle.h"
 
 #include <algorithm>
-#include <mutex>
 
 #include "gpukit/base/error.h"
 #include "gpukit/base/log.h"
+#include "gpukit/base/thread_pool.h"
+#include "gpukit/jit/compress.h"
 
 namespace gpukit::jit {
 namespace {
 
-// Magic; length of the header; the header (compiler, archs, count); the index (key, offset, size: sorted by key);
-// SHA-256 of all that; the entries, each with its own checksum.
+// Magic; length of the header; the header (compiler, archs, counts); the blocks (unpacked size, offset, packed size);
+// the index (key, block, offset in it, size: sorted by key); SHA-256 of all that; the packed blocks. Entries have
+// checksums.
 constexpr std::string_view kMagic =
-    "GPUKIT\x01"
+    "GPUKIT\x02"
     "B";
-constexpr size_t kIndexEntry = sizeof(Key) + 16;
-
-std::string_view index_entry(std::string_view file, size_t index_offset, size_t i) {
-  return file.substr(index_offset + i * kIndexEntry, kIndexEntry);
-}
+constexpr size_t kBlockRow = 24;
+constexpr size_t kIndexRow = sizeof(Key) + 24;
+constexpr size_t kBlockBytes = size_t{1} << 20;  // unpacked: a first use waits for one block
+constexpr size_t kMaxBlockBytes = size_t{1} << 30;
 
 struct Process {
   std::mutex mutex;
@@ -26,6 +27,7 @@ struct Process {
   std::string path;
   std::string reason;
   std::unique_ptr<Bundle> bundle;
+  std::vector<std::unique_ptr<Bundle>> retired;
 };
 
 Process& process() {
@@ -50,64 +52,109 @@ std::unique_ptr<Bundle> Bundle::open(const std::string& path) {
   result->compiler_.minor = static_cast<int>(fields.number());
   const uint64_t num_archs = fields.number();
   for (uint64_t i = 0; i < num_archs && fields.ok(); ++i) result->archs_.emplace_back(fields.field());
-  const uint64_t count = fields.number();
-  if (!reader.ok() || !fields.at_end() || count > file.size() / kIndexEntry) throw bad("damaged header");
+  const uint64_t num_blocks = fields.number(), count = fields.number();
+  const size_t limit = file.size() / kBlockRow;
+  if (!reader.ok() || !fields.at_end() || count > limit || num_blocks > limit) throw bad("damaged header");
   result->count_ = count;
-  result->index_offset_ = kMagic.size() + 8 + header.size();
-  result->data_offset_ = result->index_offset_ + count * kIndexEntry + sizeof(Sha256Digest);
+  result->num_blocks_ = num_blocks;
+  result->blocks_offset_ = kMagic.size() + 8 + header.size();
+  result->index_offset_ = result->blocks_offset_ + num_blocks * kBlockRow;
+  result->data_offset_ = result->index_offset_ + count * kIndexRow + sizeof(Sha256Digest);
   if (result->data_offset_ > file.size()) throw bad("cut short");
   const size_t hashed = result->data_offset_ - sizeof(Sha256Digest);
   if (bytes_of(sha256(file.substr(0, hashed))) != file.substr(hashed, sizeof(Sha256Digest))) throw bad("damaged index");
   return result;
 }
 
+std::shared_ptr<const std::string> Bundle::block(size_t number) const {
+  if (number >= num_blocks_) return nullptr;
+  std::lock_guard lock(mutex_);
+  if (last_block_ != nullptr && last_number_ == number) return last_block_;
+  const std::string_view file = file_.text();
+  Reader row(file.substr(blocks_offset_ + number * kBlockRow, kBlockRow));
+  const uint64_t raw = row.number(), offset = row.number(), size = row.number();
+  const size_t data_bytes = file.size() - data_offset_;
+  if (offset > data_bytes || size > data_bytes - offset || raw > kMaxBlockBytes) return nullptr;
+  auto unpacked = decompress(file.substr(data_offset_ + offset, size), raw);
+  if (!unpacked) return nullptr;
+  last_number_ = number;
+  last_block_ = std::make_shared<const std::string>(*std::move(unpacked));
+  return last_block_;
+}
+
 std::optional<Image> Bundle::find(const Key& key) const {
   const std::string_view file = file_.text();
+  auto row = [&](size_t i) { return file.substr(index_offset_ + i * kIndexRow, kIndexRow); };
   size_t low = 0, high = count_;
   while (low < high) {
     const size_t middle = (low + high) / 2;
-    const std::string_view found = index_entry(file, index_offset_, middle).substr(0, sizeof(Key));
-    if (found < bytes_of(key)) {
+    if (row(middle).substr(0, sizeof(Key)) < bytes_of(key)) {
       low = middle + 1;
     } else {
       high = middle;
     }
   }
   if (low == count_) return {};
-  Reader entry(index_entry(file, index_offset_, low));
+  Reader entry(row(low));
   if (entry.raw(sizeof(Key)) != bytes_of(key)) return {};
-  const uint64_t offset = entry.number(), size = entry.number();
-  const size_t data_bytes = file.size() - data_offset_;
-  if (offset > data_bytes || size > data_bytes - offset) return {};
-  return decode(key, file.substr(data_offset_ + offset, size));
+  const uint64_t number = entry.number(), offset = entry.number(), size = entry.number();
+  const auto unpacked = block(number);
+  if (unpacked == nullptr || offset > unpacked->size() || size > unpacked->size() - offset) return {};
+  return decode(key, std::string_view(*unpacked).substr(offset, size));
 }
 
 void write_bundle(const std::string& path, CompilerVersion compiler, const std::vector<std::string>& archs,
-                  std::vector<std::pair<Key, std::string>> entries) {
-  std::sort(entries.begin(), entries.end());
-  entries.erase(
-      std::unique(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first == b.first; }),
-      entries.end());
+                  std::vector<BundleEntry> entries) {
+  std::sort(entries.begin(), entries.end(), [](const BundleEntry& a, const BundleEntry& b) {
+    return a.group != b.group ? a.group < b.group : a.key < b.key;
+  });
+  const auto same = [](const BundleEntry& a, const BundleEntry& b) { return a.key == b.key; };
+  entries.erase(std::unique(entries.begin(), entries.end(), same), entries.end());
+
+  struct Row {
+    Key key;
+    uint64_t block, offset, size;
+  };
+  std::vector<Row> rows;
+  std::vector<std::string> raw;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (i == 0 || entries[i].group != entries[i - 1].group || raw.back().size() >= kBlockBytes) raw.emplace_back();
+    rows.push_back({entries[i].key, raw.size() - 1, raw.back().size(), entries[i].bytes.size()});
+    raw.back() += entries[i].bytes;
+  }
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.key < b.key; });
+  std::vector<std::string> packed(raw.size());
+  parallel_for(static_cast<int64_t>(raw.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) packed[static_cast<size_t>(i)] = compress(raw[static_cast<size_t>(i)]);
+  });
+
   Writer header;
   header.number(static_cast<uint64_t>(compiler.major));
   header.number(static_cast<uint64_t>(compiler.minor));
   header.number(archs.size());
   for (const std::string& arch : archs) header.field(arch);
-  header.number(entries.size());
+  header.number(raw.size());
+  header.number(rows.size());
 
   Writer writer;
   writer.raw(kMagic);
   writer.field(header.bytes());
   uint64_t offset = 0;
-  for (const auto& [key, bytes] : entries) {
-    writer.raw(bytes_of(key));
+  for (size_t i = 0; i < raw.size(); ++i) {
+    writer.number(raw[i].size());
     writer.number(offset);
-    writer.number(bytes.size());
-    offset += bytes.size();
+    writer.number(packed[i].size());
+    offset += packed[i].size();
+  }
+  for (const Row& row : rows) {
+    writer.raw(bytes_of(row.key));
+    writer.number(row.block);
+    writer.number(row.offset);
+    writer.number(row.size);
   }
   const Sha256Digest checksum = sha256(writer.bytes());
   writer.raw(bytes_of(checksum));
-  for (const auto& [key, bytes] : entries) writer.raw(bytes);
+  for (const std::string& bytes : packed) writer.raw(bytes);
   files::write_file(path, writer.bytes());
 }
 
@@ -148,7 +195,7 @@ void set_bundle_path(const std::string& path) {
   std::lock_guard lock(state.mutex);
   if (state.looked && path == state.path) return;
   // A bundle already handed out may be in use: it stays mapped.
-  static_cast<void>(state.bundle.release());
+  if (state.bundle != nullptr) state.retired.push_back(std::move(state.bundle));
   state.path = path;
   state.looked = false;
   state.reason.clear();

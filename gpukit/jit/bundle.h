@@ -1,7 +1,9 @@
-// The kernels a wheel carries: a read-only file in the cache's own format, found by key, made when the wheel is built.
+// The kernels a wheel carries: entries in the cache's own format, found by key, packed in blocks. Made when the wheel
+// is built, read-only afterwards.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,13 +36,25 @@ class Bundle {
   files::Mapping file_;
   CompilerVersion compiler_;
   std::vector<std::string> archs_;
-  size_t count_ = 0;
-  size_t index_offset_ = 0, data_offset_ = 0;
+  /// The unpacked block, the last one used kept at hand; null when it is damaged.
+  std::shared_ptr<const std::string> block(size_t number) const;
+
+  size_t count_ = 0, num_blocks_ = 0;
+  size_t blocks_offset_ = 0, index_offset_ = 0, data_offset_ = 0;
+  mutable std::mutex mutex_;
+  mutable size_t last_number_ = 0;
+  mutable std::shared_ptr<const std::string> last_block_;
 };
 
-/// Writes a bundle in one step. `entries` are encoded images with their keys, in any order.
+struct BundleEntry {
+  Key key;
+  std::string group;  // entries of one group resemble each other and share blocks
+  std::string bytes;  // encode(key, image)
+};
+
+/// Writes a bundle in one step, the same bytes for the same entries in any order.
 void write_bundle(const std::string& path, CompilerVersion compiler, const std::vector<std::string>& archs,
-                  std::vector<std::pair<Key, std::string>> entries);
+                  std::vector<BundleEntry> entries);
 
 /// The process's bundle, or null. Looked for once: the path set here.
 const Bundle* bundle();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <vector>
 
 #include "gpukit/base/env.h"
 #include "gpukit/base/error.h"
@@ -185,8 +186,9 @@ CacheStats cache_stats() { return cache().stats(); }
 int64_t cache_clear() { return cache().clear(); }
 
 void cache_reset() {
+  static auto* former = new std::vector<Cache*>;  // threads may still be in one
   env::reread();
-  current = new Cache;
+  former->push_back(current.exchange(new Cache));
 }
 
 }  // namespace gpukit::jit

@@ -128,14 +128,14 @@ BundleReport build_bundle(const std::string& path, const std::vector<std::string
   }
 
   const CompilerVersion compiler = compiler_version();
-  std::vector<std::pair<Key, std::string>> entries(jobs.size());
+  std::vector<BundleEntry> entries(jobs.size());
   std::mutex mutex;
   int64_t done = 0;
   for_each_index(jobs.size(), num_threads, [&](size_t i) {
     Image image = jobs[i].module->build(jobs[i].arch);
     image.log.clear();
     const Key key = key_of(jobs[i].module->request(jobs[i].arch), compiler);
-    entries[i] = {key, encode(key, image)};
+    entries[i] = {key, jobs[i].arch + " " + jobs[i].module->source(), encode(key, image)};
     std::lock_guard lock(mutex);
     ++done;
     if (progress) progress(done, static_cast<int64_t>(jobs.size()));

@@ -71,9 +71,9 @@ void launch_on(const std::shared_ptr<driver::Stream>& stream, const Kernel& kern
   runtime::Submission submission(stream, kernel.name());
   const Device device = stream->device();
   const driver::FunctionHandle function = kernel.function(device);
-  kernel.allow_shared(device, config.shared_bytes);
   const driver::LaunchShape shape = shape_of(config);
-  const int code = submission.api().launch(function, shape, stream->handle(), values);
+  int code = runtime::code_of([&] { kernel.allow_shared(device, config.shared_bytes); });
+  if (code == 0) code = submission.api().launch(function, shape, stream->handle(), values);
   if (code != 0) [[unlikely]]
     fail(submission, code, kernel, shape);
   if (submission.capturing()) [[unlikely]]

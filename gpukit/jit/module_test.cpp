@@ -40,6 +40,7 @@ struct FillTask {
   float value;
   long long count;
 };
+std::vector<std::unique_ptr<FillTask>> tasks;  // a graph may run one again
 
 void run_fill(void* argument) {
   const FillTask task = *static_cast<FillTask*>(argument);
@@ -81,7 +82,7 @@ const driver::CudaTable& fake_table() {
     t.cuLaunchKernel = [](driver::CUfunction, unsigned grid_x, unsigned, unsigned, unsigned block_x, unsigned, unsigned,
                           unsigned, driver::CUstream stream, void** arguments, void**) -> CUresult {
       if (grid_x == 0 || block_x > 1024) return 1;
-      auto* task = new FillTask;
+      FillTask* task = tasks.emplace_back(new FillTask).get();
       std::memcpy(&task->out, arguments[0], 8);
       std::memcpy(&task->value, arguments[1], 4);
       std::memcpy(&task->count, arguments[2], 8);
@@ -112,13 +113,13 @@ class ModuleTest : public ::testing::Test {
   }
   /// A bundle with this module's code for each arch; the code names its arch.
   void bundle_for(const std::vector<std::string>& archs) {
-    std::vector<std::pair<Key, std::string>> entries;
+    std::vector<BundleEntry> entries;
     for (const std::string& arch : archs) {
       Image image;
       image.names = {{"fill", "lowered_fill"}};
       image.code = "fake " + arch;
       const Key key = key_of(set_->request(arch), {12, 9});
-      entries.emplace_back(key, encode(key, image));
+      entries.push_back({key, arch, encode(key, image)});
     }
     const std::string path = (root_ / ("bundle" + std::to_string(bundles_++))).string();
     write_bundle(path, {12, 9}, archs, std::move(entries));

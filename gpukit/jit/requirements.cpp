@@ -4,6 +4,7 @@
 #include "gpukit/driver/cuda.h"
 #include "gpukit/jit/user_kernel.h"
 #include "gpukit/runtime/device.h"
+#include "gpukit/runtime/session.h"
 
 namespace gpukit::jit {
 namespace {
@@ -18,7 +19,9 @@ std::string version_text(int version) {
 
 bool can_compile_and_launch() {
   try {
-    if (!kernels_unavailable_reason().empty()) return false;
+    // Where the CPU was chosen, new arrays are not on a GPU.
+    const Device device = runtime::current_session().device.value_or(runtime::configured_device());
+    if (device.kind != DeviceKind::cuda || !kernels_unavailable_reason().empty()) return false;
     const driver::DeviceProperties& properties = runtime::properties(kFirstGpu);
     return unsupported_arch("sm_" + std::to_string(properties.sm_major * 10 + properties.sm_minor)).empty();
   } catch (const Error&) {

@@ -48,13 +48,17 @@ bool reads_other_files(const std::vector<std::string>& options) {
 
 /// Equal kernels share one module; see Module for why none is ever unloaded.
 Module* shared_module(CompileRequest request, bool on_disk) {
-  static std::mutex* mutex = new std::mutex;
-  static auto* modules = new std::map<Key, Module*>;
-  // A program that reads other files may mean something else next time.
-  if (!on_disk) return new Module(std::move(request), false);
+  struct Modules {
+    std::mutex mutex;
+    std::map<Key, Module*> shared;
+    std::vector<Module*> single;
+  };
+  static auto* modules = new Modules;
   const Key key = key_of(request, {});
-  std::lock_guard lock(*mutex);
-  Module*& slot = (*modules)[key];
+  std::lock_guard lock(modules->mutex);
+  // A program that reads other files may mean something else next time.
+  if (!on_disk) return modules->single.emplace_back(new Module(std::move(request), false));
+  Module*& slot = modules->shared[key];
   if (slot == nullptr) slot = new Module(std::move(request), true);
   return slot;
 }

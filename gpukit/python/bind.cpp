@@ -57,7 +57,21 @@ std::vector<Release>& release_queue() {
 
 // Calls
 
-CallScope::CallScope() {
+namespace {
+
+/// The driver blocks a launch when about a thousand are waiting on the stream.
+constexpr uint64_t kSafeBacklog = 512;
+
+bool submits_at_once(const Array* target) {
+  if (target == nullptr || target->device().kind != DeviceKind::cuda) return false;
+  const driver::Stream& stream = *runtime::current_stream(target->device());
+  return stream.sequence.load(std::memory_order_relaxed) - stream.idle_sequence.load(std::memory_order_relaxed) <
+         kSafeBacklog;
+}
+
+}  // namespace
+
+CallScope::CallScope(const Array* target) {
   if (releases_queued.load(std::memory_order_relaxed)) run_queued_releases();
   PyObject* held = nullptr;
   if (SessionNode* node = current_node(&held)) {
@@ -67,10 +81,12 @@ CallScope::CallScope() {
   } else if (const runtime::Session* chosen = backend_session.load(std::memory_order_acquire)) {
     guard_.emplace(*chosen);
   }
-  thread_ = PyEval_SaveThread();
+  if (!submits_at_once(target)) thread_ = PyEval_SaveThread();
 }
 
-CallScope::~CallScope() { PyEval_RestoreThread(thread_); }
+CallScope::~CallScope() {
+  if (thread_ != nullptr) PyEval_RestoreThread(thread_);
+}
 
 std::shared_ptr<const runtime::Session> context_session() {
   PyObject* held = nullptr;

@@ -19,7 +19,10 @@ namespace gpukit::python {
 /// Enters the session of Python's ContextVar and releases the GIL for its life. One per call into the library.
 class CallScope {
  public:
-  CallScope();
+  CallScope() : CallScope(nullptr) {}
+  /// A call that only submits work on `target`'s device: on a GPU whose stream is not near full it cannot block, and
+  /// giving the GIL up and taking it again would cost more than it gives.
+  explicit CallScope(const Array* target);
   ~CallScope();
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
@@ -27,7 +30,7 @@ class CallScope {
  private:
   std::shared_ptr<const runtime::Session> session_;  // null: the default session
   std::optional<runtime::SessionGuard> guard_;
-  PyThreadState* thread_;
+  PyThreadState* thread_ = nullptr;  // null: the GIL is kept
 };
 
 // Python objects whose type the stubs show.
@@ -84,7 +87,7 @@ template <typename F>
 ArrayObject with_out(const char* op, nb::handle out, F&& f) {
   const Array* target = to_optional_array(op, "out", out);
   if (target != nullptr) {
-    CallScope scope;
+    CallScope scope(target);
     f(target);
   } else {
     std::optional<Array> value;

@@ -203,11 +203,15 @@ void wait_and_raise(DeviceState& state, const char* caller, Wait&& wait) {
 
 void synchronize(Device device) {
   DeviceState& state = open_device(device);
+  const uint64_t submitted = state.default_stream->sequence.load(std::memory_order_relaxed);
   wait_and_raise(state, "synchronize", [&] { state.context.api().synchronize_context(); });
+  state.default_stream->idle_sequence.store(submitted, std::memory_order_relaxed);
 }
 
-void synchronize(const driver::Stream& stream, const char* caller) {
+void synchronize(driver::Stream& stream, const char* caller) {
+  const uint64_t submitted = stream.sequence.load(std::memory_order_relaxed);
   wait_and_raise(open_device(stream.device()), caller, [&] { stream.synchronize(); });
+  stream.idle_sequence.store(submitted, std::memory_order_relaxed);
 }
 
 void replace_host_driver(const driver::CudaTable& table) {

@@ -42,7 +42,7 @@ void memory_info(Device device, size_t* free_bytes, size_t* total_bytes);
 /// Waits for all work of the device, then raises what it found (health, faults).
 void synchronize(Device device);
 /// Waits for one stream, then raises what was found. Throws inside a capture, naming `caller`.
-void synchronize(const driver::Stream& stream, const char* caller);
+void synchronize(driver::Stream& stream, const char* caller);
 
 /// Replaces the driver behind the CPU device, for tests: drops every opened CPU device. Not thread-safe.
 void replace_host_driver(const driver::CudaTable& table);

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from opcase import FLOATS, OpCase, uniform
+from opcase import OpCase, uniform
 
 ROWS = ((0, 8), (3, 0), (1, 1), (31,), (3, 33), (2, 5, 7), (4, 1025), (2, 8192), (3, 64), (1, 33000))
 # exp makes a relative error of the rounding of x - max; 16-bit results are rounded once from float32.

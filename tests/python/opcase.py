@@ -1,7 +1,7 @@
 """What a test of an operation needs to know about it, and how values get into arrays and back.
 
 Each ``cases_<family>.py`` lists its operations in ``CASES``; ``test_ops.py`` runs all of them. Operations that do not fit
-this form are named in ``DEDICATED`` with the test function that covers them: ``{"copy_to": "test_elementwise.py::test_copy_to"}``.
+this form are named in ``DEDICATED`` with the test that covers them: ``{"copy_to": "test_elementwise.py::test_copy_to"}``.
 """
 
 from __future__ import annotations

@@ -37,7 +37,8 @@ print(json.dumps(info))
 
 
 def start(folder, source="", setup="", **environment):
-    env = {**os.environ, "PYGPUKIT_CACHE_DIR": str(folder), **environment}
+    # No device: nothing but the chip asked for is compiled.
+    env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYGPUKIT_CACHE_DIR": str(folder), **environment}
     code = textwrap.dedent(setup) + PROGRAM % source
     return subprocess.Popen(
         [sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

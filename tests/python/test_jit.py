@@ -160,7 +160,7 @@ def test_types_come_from_the_compiler_and_names_from_the_text():
         (None, "bool"),
         ("m", "float (*)[4]"),
     ]
-    assert ".target sm_80" in kernel.ptx
+    assert ".target sm_" in kernel.ptx
 
 
 @needs_compiler

@@ -56,6 +56,20 @@ __global__ void __launch_bounds__(kMapThreads, map_blocks(sizeof(typename Op::A)
   const A sa = scalar_of<A>(args, 0);
   if (begin + kBlock <= n && vector_aligned<V>(out) && vector_aligned<V>(a)) {
     const int64_t at = begin + threadIdx.x * V;
+    if constexpr (Op::kCost == 2) {
+      Vec<A, V> next[1];
+      load_vectors<V, 1>(next, a, at, sa);
+#pragma unroll 1
+      for (int u = 0; u < U; ++u) {
+        const Vec<A, V> x = next[0];
+        if (u + 1 < U) load_vectors<V, 1>(next, a, at + (u + 1) * (kMapThreads * V), sa);
+        Vec<Out, V> y;
+#pragma unroll
+        for (int i = 0; i < V; ++i) y.v[i] = Op::apply(x.v[i], args);
+        store_vec<Out, V>(out + at + u * (kMapThreads * V), y);
+      }
+      return;
+    }
     Vec<A, V> x[U];
     load_vectors<V, U>(x, a, at, sa);
 #pragma unroll
@@ -87,6 +101,26 @@ __global__ void __launch_bounds__(kMapThreads, map_blocks(sizeof(typename Op::A)
   const B sb = scalar_of<B>(args, 1);
   if (begin + kBlock <= n && vector_aligned<V>(out) && vector_aligned<V>(a) && vector_aligned<V>(b)) {
     const int64_t at = begin + threadIdx.x * V;
+    if constexpr (Op::kCost == 2) {
+      Vec<A, V> next_a[1];
+      Vec<B, V> next_b[1];
+      load_vectors<V, 1>(next_a, a, at, sa);
+      load_vectors<V, 1>(next_b, b, at, sb);
+#pragma unroll 1
+      for (int u = 0; u < U; ++u) {
+        const Vec<A, V> x = next_a[0];
+        const Vec<B, V> y = next_b[0];
+        if (u + 1 < U) {
+          load_vectors<V, 1>(next_a, a, at + (u + 1) * (kMapThreads * V), sa);
+          load_vectors<V, 1>(next_b, b, at + (u + 1) * (kMapThreads * V), sb);
+        }
+        Vec<Out, V> z;
+#pragma unroll
+        for (int i = 0; i < V; ++i) z.v[i] = Op::apply(x.v[i], y.v[i], args);
+        store_vec<Out, V>(out + at + u * (kMapThreads * V), z);
+      }
+      return;
+    }
     Vec<A, V> x[U];
     Vec<B, V> y[U];
     load_vectors<V, U>(x, a, at, sa);

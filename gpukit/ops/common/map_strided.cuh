@@ -185,10 +185,69 @@ struct Walk {
 constexpr int strided_blocks(int num_inputs, int widest) {
   if (widest == 1) return 2;
   if (widest == 2 || widest == 16) return num_inputs == 1 ? 4 : 3;
-  return num_inputs == 1 ? 6 : num_inputs == 2 ? 5 : 4;
+  return num_inputs == 1 ? 6 : 4;
 }
 
 extern __shared__ __align__(16) unsigned char map_shared[];
+
+/// One input of a tiled block. Everything is asked of memory before the barrier: a turned input into shared memory, any
+/// other into the thread's own packs.
+template <int kWidest, typename T>
+struct TiledInput {
+  static constexpr MapTile kTile = map_tile(kWidest);
+  static constexpr int P = kTile.pack;
+  Vec<T, P> v[kTile.packs];
+  int tile;  // its place in shared memory, or -1
+
+  /// What is read where it lies. All inputs ask before the first one turns, which waits for its own reads.
+  template <int N>
+  GPUKIT_DEVICE void ask(const T* p, int slot, const StridedMap& map, const MapArgs& args, const MapBlock<N>& block,
+                         const Walk<kWidest>& walk) {
+    tile = -1;
+    if ((map.tiled >> slot) & 1u) return;
+    if (p == nullptr) {
+#pragma unroll
+      for (int k = 0; k < kTile.packs; ++k)
+#pragma unroll
+        for (int i = 0; i < P; ++i) v[k].v[i] = scalar_of<T>(args, slot);
+    } else {
+      const auto from = walk.template in_memory<T>(p, slot + 1, map, block);
+#pragma unroll
+      for (int k = 0; k < kTile.packs; ++k)
+        if (k < walk.count) from.load(v[k], k, walk.left, map.strides[slot + 1][map.rank - 1]);
+    }
+  }
+  template <int N>
+  GPUKIT_DEVICE void turn(const T* p, int slot, const StridedMap& map, const MapBlock<N>& block, int& shared) {
+    if (((map.tiled >> slot) & 1u) == 0) return;
+    tile = shared;
+    fill_tile<kWidest>(reinterpret_cast<Vec<T, P>*>(map_shared + tile), p, map, slot + 1, block);
+    shared += map_tile_bytes(kWidest, sizeof(T));
+  }
+  GPUKIT_DEVICE void finish(const Walk<kWidest>& walk) {
+    if (tile < 0) return;
+    constexpr int kPitch = kTile.lanes + 1;
+    const int row = (walk.ty % P) * 32 + walk.ty / P;
+    const auto* mine = reinterpret_cast<const Vec<T, P>*>(map_shared + tile) + row * kPitch + walk.tx;
+#pragma unroll
+    for (int k = 0; k < kTile.packs; ++k) v[k] = mine[k * (kMapThreads / kTile.lanes / P) * kPitch];
+  }
+};
+
+template <int kWidest, typename Out, int N>
+GPUKIT_DEVICE void store_tiled(Out* out, const Vec<Out, map_tile(kWidest).pack> (&y)[map_tile(kWidest).packs],
+                               const StridedMap& map, const MapBlock<N>& block, const Walk<kWidest>& walk) {
+  const auto to = walk.template in_memory<Out>(out, 0, map, block);
+#pragma unroll
+  for (int k = 0; k < map_tile(kWidest).packs; ++k)
+    if (k < walk.count) to.store(y[k], k, walk.left, map.strides[0][map.rank - 1]);
+}
+
+/// Single bytes take too many registers this way, long functions too much code.
+template <typename Op>
+constexpr bool whole_tiles(int widest) {
+  return Op::kCost == 0 && widest > 1;
+}
 
 template <typename Op>
 __global__ void __launch_bounds__(kMapThreads, strided_blocks(1, sizeof(typename Op::A)))
@@ -200,6 +259,24 @@ __global__ void __launch_bounds__(kMapThreads, strided_blocks(1, sizeof(typename
   constexpr int G = Op::kCost > 0 ? 1 : 4;
   const auto block = map_block<kWidest, 2>(map);
   const Walk<kWidest> walk(map, block);
+  if constexpr (whole_tiles<Op>(kWidest)) {
+    if (map.tiled != 0) {
+      TiledInput<kWidest, typename Op::A> x;
+      Vec<typename Op::Out, P> y[kTile.packs];
+      int used = 0;
+      x.ask(a, 0, map, args, block, walk);
+      x.turn(a, 0, map, block, used);
+      __syncthreads();
+      x.finish(walk);
+      Op::dispatch(args.code, [&](auto f) {
+#pragma unroll
+        for (int k = 0; k < kTile.packs; ++k)
+#pragma unroll
+          for (int i = 0; i < P; ++i) y[k].v[i] = decltype(f)::apply(x.v[k].v[i], args);
+      });
+      return store_tiled<kWidest>(out, y, map, block, walk);
+    }
+  }
   unsigned char* shared = map_shared;
   const auto in_a = walk.input(a, 0, map, args, block, shared);
   if (map.tiled != 0) __syncthreads();
@@ -234,6 +311,28 @@ __global__ void __launch_bounds__(kMapThreads, strided_blocks(2, sizeof(typename
   constexpr int G = Op::kCost > 0 ? 1 : P == 4 ? 2 : 4;
   const auto block = map_block<kWidest, 3>(map);
   const Walk<kWidest> walk(map, block);
+  if constexpr (whole_tiles<Op>(kWidest)) {
+    if (map.tiled != 0) {
+      TiledInput<kWidest, typename Op::A> x;
+      TiledInput<kWidest, typename Op::B> y;
+      Vec<typename Op::Out, P> z[kTile.packs];
+      int used = 0;
+      x.ask(a, 0, map, args, block, walk);
+      y.ask(b, 1, map, args, block, walk);
+      x.turn(a, 0, map, block, used);
+      y.turn(b, 1, map, block, used);
+      __syncthreads();
+      x.finish(walk);
+      y.finish(walk);
+      Op::dispatch(args.code, [&](auto f) {
+#pragma unroll
+        for (int k = 0; k < kTile.packs; ++k)
+#pragma unroll
+          for (int i = 0; i < P; ++i) z[k].v[i] = decltype(f)::apply(x.v[k].v[i], y.v[k].v[i], args);
+      });
+      return store_tiled<kWidest>(out, z, map, block, walk);
+    }
+  }
   unsigned char* shared = map_shared;
   const auto in_a = walk.input(a, 0, map, args, block, shared);
   const auto in_b = walk.input(b, 1, map, args, block, shared);

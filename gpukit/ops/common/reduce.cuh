@@ -1,10 +1,11 @@
 // Reductions over lanes, warps and blocks by one fixed tree.
 //
 // The tree: element 2i is merged with element 2i + 1, the results again in pairs, and so on. What lies past the end is
-// Op::identity(), which changes no bit. Every aligned group of 2^k elements is a node of it, so vector width, lanes, warps
-// and blocks are free choices: none of them changes the result.
+// Op::identity(), which changes no bit. Every aligned group of 2^k elements is a node of it, so vector width, lanes,
+// warps and blocks are free choices: none of them changes the result.
 //
-// An Op has `Acc`, `identity()`, `merge(a, b)` (commutative to the bit) and `kAnyOrder` (merge is associative to the bit).
+// An Op has `Acc`, `identity()`, `merge(a, b)` (commutative to the bit) and `kAnyOrder` (merge is associative to the
+// bit).
 #pragma once
 #include "gpukit/ops/common/vec.cuh"
 
@@ -45,7 +46,8 @@ GPUKIT_DEVICE A choose(bool first, const A& a, const A& b) {
 
 GPUKIT_DEVICE int64_t at_most(int64_t i, int64_t last) { return i < last ? i : last; }
 
-// Steps are unrolled by templates: a loop whose bounds change with an outer loop may stay a loop, with its array in memory.
+// Steps are unrolled by templates: a loop whose bounds change with an outer loop may stay a loop, with its array in
+// memory.
 template <typename Op, int Step, int N>
 GPUKIT_DEVICE void fold_from(typename Op::Acc (&v)[N]) {
   if constexpr (Step < N) {
@@ -105,8 +107,8 @@ GPUKIT_DEVICE typename Op::Acc warp_tree(typename Op::Acc (&v)[N]) {
   }
 }
 
-/// The tree over the values of `warps` neighbouring warps (a power of two), each uniform in its warp. Every thread of the
-/// group gets the result. All threads of the block must call it; `shared` has room for one value per warp.
+/// The tree over the values of `warps` neighbouring warps (a power of two), each uniform in its warp. Every thread of
+/// the group gets the result. All threads of the block must call it; `shared` has room for one value per warp.
 template <typename Op>
 GPUKIT_DEVICE typename Op::Acc warps_tree(typename Op::Acc v, int warps, typename Op::Acc* shared) {
   if (warps == 1) return v;
@@ -120,8 +122,8 @@ GPUKIT_DEVICE typename Op::Acc warps_tree(typename Op::Acc v, int warps, typenam
   return v;
 }
 
-/// The tree over nodes of equal size that a warp meets one after another. `slots` is kWalkLevels values of shared memory
-/// of this warp's own; values are uniform in the warp.
+/// The tree over nodes of equal size that a warp meets one after another. `slots` is kWalkLevels values of shared
+/// memory of this warp's own; values are uniform in the warp.
 template <typename Op>
 struct Walk {
   using Acc = typename Op::Acc;
@@ -182,13 +184,13 @@ GPUKIT_DEVICE typename Op::Acc walk_chunks(const Load& load, int64_t first, int6
   return walk.result();
 }
 
-/// Columns: a block of `tx` * `ty` threads reduces rows [first, last) of tx * V neighbouring columns. Thread (x, y) takes
-/// `rows_per_thread` (8, 16, 32 or 64) rows at a time. A Load has `fetch(raw, row, step, last)` as
-/// above and `Acc element(raw, k, row)`, the value of column k of its V. `shared` has ty * tx * V values, `slots` (levels of the walk) * tx * V. `first` is a multiple
-/// of the pass, ty * rows_per_thread. The result is valid in threads with y == 0.
+/// Columns: a block of `tx` * `ty` threads reduces rows [first, last) of tx * V neighbouring columns. Thread (x, y)
+/// takes `rows_per_thread` (8, 16, 32 or 64) rows at a time. A Load has `fetch(raw, row, step, last)` as above and `Acc
+/// element(raw, k, row)`, the value of column k of its V. `shared` has ty * tx * V values, `slots` (levels of the walk)
+/// * tx * V. `first` is a multiple of the pass, ty * rows_per_thread. The result is valid in threads with y == 0.
 template <typename Op, int V, typename Load>
-GPUKIT_DEVICE void columns_tree(typename Op::Acc (&acc)[V], const Load& load, int64_t first, int64_t last, int tx, int ty,
-                                int rows_per_thread, typename Op::Acc* shared, typename Op::Acc* slots) {
+GPUKIT_DEVICE void columns_tree(typename Op::Acc (&acc)[V], const Load& load, int64_t first, int64_t last, int tx,
+                                int ty, int rows_per_thread, typename Op::Acc* shared, typename Op::Acc* slots) {
   using Acc = typename Op::Acc;
   constexpr int kRows = 8;
   const int x = threadIdx.x % tx;

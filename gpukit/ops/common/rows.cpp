@@ -60,8 +60,8 @@ bool is_aligned(const Array& a) {
   return (base + static_cast<uint64_t>(a.offset_bytes())) % 16 == 0;
 }
 
-RowPlan plan_rows(const Dims& shape, const Dims& in_strides, const Dims& out_strides, int axis, int element_bytes, bool aligned,
-                  bool columns_too) {
+RowPlan plan_rows(const Dims& shape, const Dims& in_strides, const Dims& out_strides, int axis, int element_bytes,
+                  bool aligned, bool columns_too) {
   RowPlan plan;
   RowParams& p = plan.params;
   Axis axes[kKernelRank];
@@ -84,7 +84,8 @@ RowPlan plan_rows(const Dims& shape, const Dims& in_strides, const Dims& out_str
   }
 
   const Axis* across = rank > 0 ? &axes[rank - 1] : nullptr;
-  if (columns_too && p.in_step != 1 && p.width > 1 && across != nullptr && across->in == 1 && across->out == 1 && across->size >= 8) {
+  if (columns_too && p.in_step != 1 && p.width > 1 && across != nullptr && across->in == 1 && across->out == 1 &&
+      across->size >= 8) {
     for (int i = 0; i + 1 < rank; ++i) together = together && axes[i].in % vector == 0 && axes[i].out % vector == 0;
     together = together && across->size % vector == 0 && p.in_step % vector == 0 && p.out_step % vector == 0;
     plan_columns(plan, *across, element_bytes, together);

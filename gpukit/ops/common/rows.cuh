@@ -114,10 +114,12 @@ struct WideRow {
 
   /// The tree over f(element). `slots` is kWalkLevels values per warp, `shared` one per warp.
   template <typename Op, typename F>
-  GPUKIT_DEVICE typename Op::Acc reduce(const RowParams& p, typename Op::Acc* slots, typename Op::Acc* shared, F f) const {
+  GPUKIT_DEVICE typename Op::Acc reduce(const RowParams& p, typename Op::Acc* slots, typename Op::Acc* shared,
+                                        F f) const {
     const int warp = threadIdx.x >> 5;
     const Mapped<Op, F> load{*this, f};
-    typename Op::Acc v = walk_chunks<Op, V, kUnits>(load, warp * p.chunks_per_warp, p.chunks_per_warp, width, slots + warp * kWalkLevels);
+    typename Op::Acc v = walk_chunks<Op, V, kUnits>(load, warp * p.chunks_per_warp, p.chunks_per_warp, width,
+                                                    slots + warp * kWalkLevels);
     return warps_tree<Op>(v, kRowMaxThreads / 32, shared);
   }
 

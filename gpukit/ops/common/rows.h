@@ -24,8 +24,8 @@ bool is_aligned(const Array& a);
 
 /// Rows along `axis` of two arrays of one shape, neither empty. `aligned`: both, and all other operands, start at
 /// multiples of 16 bytes and have contiguous rows. The columns form is taken only when `columns_too`.
-RowPlan plan_rows(const Dims& shape, const Dims& in_strides, const Dims& out_strides, int axis, int element_bytes, bool aligned,
-                  bool columns_too);
+RowPlan plan_rows(const Dims& shape, const Dims& in_strides, const Dims& out_strides, int axis, int element_bytes,
+                  bool aligned, bool columns_too);
 
 /// Element offset of row `index` in the input or the output (p.in, p.out).
 int64_t row_offset(const RowParams& p, const int64_t (&strides)[kKernelRank], int64_t index);

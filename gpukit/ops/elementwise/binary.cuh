@@ -3,8 +3,30 @@
 #include "gpukit/ops/common/map_strided.cuh"
 #include "gpukit/ops/elementwise/arithmetic.cuh"
 #include "gpukit/ops/elementwise/codes.cuh"
+#include "gpukit/ops/elementwise/short_math.cuh"
 
 namespace gpukit {
+
+/// Functions with a cheaper form for 16-bit results.
+template <typename F>
+struct ShortForm {
+  static constexpr bool exists = false;
+};
+template <>
+struct ShortForm<Power> {
+  static constexpr bool exists = true;
+  static GPUKIT_DEVICE float apply(float a, float b) { return pow_short(a, b); }
+};
+template <>
+struct ShortForm<Atan2> {
+  static constexpr bool exists = true;
+  static GPUKIT_DEVICE float apply(float a, float b) { return atan2_short(a, b); }
+};
+template <>
+struct ShortForm<Remainder> {
+  static constexpr bool exists = true;
+  static GPUKIT_DEVICE float apply(float a, float b) { return remainder_short(a, b); }
+};
 
 template <typename F, typename T>
 struct Binary {
@@ -12,7 +34,12 @@ struct Binary {
   using B = T;
   using Out = T;
   static constexpr int kCost = F::kCost;
-  static GPUKIT_DEVICE T apply(T a, T b, const MapArgs&) { return store<T>(F::apply(load(a), load(b))); }
+  static GPUKIT_DEVICE T apply(T a, T b, const MapArgs&) {
+    if constexpr (Short<T>::value && ShortForm<F>::exists)
+      return store<T>(ShortForm<F>::apply(load(a), load(b)));
+    else
+      return store<T>(F::apply(load(a), load(b)));
+  }
 };
 template <typename F, typename T>
 struct Compare {

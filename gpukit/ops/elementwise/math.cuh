@@ -1,39 +1,9 @@
 // Transcendental functions on the device. float and double use the accurate library functions (2 ulp or better; no
 // fast-math); 16-bit floats use the chip's approximations, whose error is far below half an ulp of the 16-bit result.
 #pragma once
-#include "gpukit/ops/common/half.cuh"
+#include "gpukit/ops/elementwise/short_math.cuh"
 
 namespace gpukit {
-
-GPUKIT_DEVICE float exp2_approx(float x) {
-  float y;
-  asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-GPUKIT_DEVICE float log2_approx(float x) {
-  float y;
-  asm("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-GPUKIT_DEVICE float reciprocal_approx(float x) {
-  float y;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-/// Whether T is one of the 16-bit floats, which are computed in float.
-template <typename T>
-struct Short {
-  static constexpr bool value = false;
-};
-template <>
-struct Short<half> {
-  static constexpr bool value = true;
-};
-template <>
-struct Short<bfloat16> {
-  static constexpr bool value = true;
-};
 
 /// tanh within 2 ulp: an odd polynomial up to 0.9, else 1 - 2 / (exp(2|x|) + 1). Both sides are computed: no
 /// divergence.
@@ -51,9 +21,6 @@ GPUKIT_DEVICE float tanh_of(float x) {
 }
 GPUKIT_DEVICE double tanh_of(double x) { return tanh(x); }
 
-/// exp(x) for use in 16-bit results.
-GPUKIT_DEVICE float exp_short(float x) { return exp2_approx(x * 1.4426950408889634f); }
-
 #define GPUKIT_MATH(Name, cost, float_value, double_value, short_value)      \
   struct Name {                                                              \
     static constexpr int kCost = cost;                                       \
@@ -63,26 +30,26 @@ GPUKIT_DEVICE float exp_short(float x) { return exp2_approx(x * 1.44269504088896
   };
 
 GPUKIT_MATH(Exp, 1, expf(x), exp(x), exp_short(x))
-GPUKIT_MATH(Expm1, 2, expm1f(x), expm1(x), expm1f(x))
-GPUKIT_MATH(Log, 1, logf(x), log(x), log2_approx(x) * 0.6931471805599453f)
-GPUKIT_MATH(Log1p, 2, log1pf(x), log1p(x), log1pf(x))
+GPUKIT_MATH(Expm1, 2, expm1f(x), expm1(x), expm1_short(x))
+GPUKIT_MATH(Log, 1, logf(x), log(x), log2_approx(x) * kLn2)
+GPUKIT_MATH(Log1p, 2, log1pf(x), log1p(x), log1p_short(x))
 GPUKIT_MATH(Log2, 1, log2f(x), log2(x), log2_approx(x))
 GPUKIT_MATH(Log10, 1, log10f(x), log10(x), log2_approx(x) * 0.30102999566398120f)
 GPUKIT_MATH(Sqrt, 1, sqrtf(x), sqrt(x), sqrtf(x))
 GPUKIT_MATH(Rsqrt, 1, rsqrtf(x), rsqrt(x), rsqrtf(x))
-GPUKIT_MATH(Erf, 2, erff(x), erf(x), erff(x))
-GPUKIT_MATH(Sin, 2, sinf(x), sin(x), sinf(x))
-GPUKIT_MATH(Cos, 2, cosf(x), cos(x), cosf(x))
-GPUKIT_MATH(Tan, 2, tanf(x), tan(x), tanf(x))
-GPUKIT_MATH(Asin, 2, asinf(x), asin(x), asinf(x))
-GPUKIT_MATH(Acos, 2, acosf(x), acos(x), acosf(x))
-GPUKIT_MATH(Atan, 2, atanf(x), atan(x), atanf(x))
-GPUKIT_MATH(Sinh, 2, sinhf(x), sinh(x), sinhf(x))
-GPUKIT_MATH(Cosh, 2, coshf(x), cosh(x), coshf(x))
+GPUKIT_MATH(Erf, 2, erff(x), erf(x), erf_short(x))
+GPUKIT_MATH(Sin, 2, sinf(x), sin(x), sin_short(x))
+GPUKIT_MATH(Cos, 2, cosf(x), cos(x), cos_short(x))
+GPUKIT_MATH(Tan, 2, tanf(x), tan(x), tan_short(x))
+GPUKIT_MATH(Asin, 2, asinf(x), asin(x), asin_short(x))
+GPUKIT_MATH(Acos, 2, acosf(x), acos(x), acos_short(x))
+GPUKIT_MATH(Atan, 2, atanf(x), atan(x), atan_short(x))
+GPUKIT_MATH(Sinh, 2, sinhf(x), sinh(x), sinh_short(x))
+GPUKIT_MATH(Cosh, 2, coshf(x), cosh(x), cosh_short(x))
 #undef GPUKIT_MATH
 
 struct Tanh {
-  static constexpr int kCost = 1;
+  static constexpr int kCost = 2;
   static GPUKIT_DEVICE float of_float(float x) { return tanh_of(x); }
   static GPUKIT_DEVICE double of_double(double x) { return tanh(x); }
   /// The quotient loses digits near 0, where x - x^3 / 3 + 2 x^5 / 15 is exact enough.

@@ -124,6 +124,7 @@ Array isfinite(const Array& a, const Array* out) { return predicate("isfinite", 
 
 Array logical_not(const Array& a, const Array* out) {
   check_arithmetic("logical_not", "a", a);
+  if (a.dtype() == DType::boolean) return bitwise_xor(a, Scalar(true), out);
   return equal(a, Scalar(false), out);
 }
 

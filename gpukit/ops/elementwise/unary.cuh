@@ -19,7 +19,7 @@ template <typename F, typename T>
 struct Predicate {
   using A = T;
   using Out = bool;
-  static constexpr int kCost = 0;
+  static constexpr int kCost = -1;
   static GPUKIT_DEVICE bool apply(T x, const MapArgs&) { return F::apply(load(x)); }
 };
 

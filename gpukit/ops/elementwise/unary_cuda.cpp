@@ -66,6 +66,7 @@ int math_cost(UnaryOp op) {
   switch (op) {
     case UnaryOp::expm1:
     case UnaryOp::log1p:
+    case UnaryOp::tanh:
     case UnaryOp::erf: return 2;
     default: return op >= UnaryOp::sin ? 2 : 1;
   }
@@ -77,7 +78,7 @@ MapKernels kernels_for(UnaryOp op, DType dtype) {
   };
   if (op >= UnaryOp::isnan) {
     const int index = from(op, UnaryOp::isnan);
-    return is_complex(dtype) ? at(complex_kernels, 4 + index, 7, 0) : at(float_kernels, 13 + index, 16, 0);
+    return is_complex(dtype) ? at(complex_kernels, 4 + index, 7, -1) : at(float_kernels, 13 + index, 16, -1);
   }
   if (op >= UnaryOp::sin) return at(trigonometric_kernels, from(op, UnaryOp::sin), 8, math_cost(op));
   if (op >= UnaryOp::exp) return at(exponential_kernels, from(op, UnaryOp::exp), 13, math_cost(op));

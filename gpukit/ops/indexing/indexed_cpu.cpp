@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "gpukit/base/thread_pool.h"
@@ -168,7 +169,7 @@ void get_run(const Loop& loop, T* out, const T* x, void* const* indices, const O
 template <typename T>
 void set_rows(const Loop& loop, T* x, const T* values, void* const* indices, int64_t begin, int64_t end) {
   const int ordered = loop.axes.num_ordered, last = loop.axes.rank - 1;
-  const int inner = ordered > 0 ? ordered - 1 : 0;
+  const int inner = std::max(ordered, 1) - 1;
   for_each_run(loop, 0, ordered, 0, loop.positions, Offsets{}, [&](Offsets base, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       for_each_run(loop, ordered, loop.axes.rank, begin, end, base, [&](const Offsets& at, int64_t width) {
@@ -185,13 +186,13 @@ void set_rows(const Loop& loop, T* x, const T* values, void* const* indices, int
 /// Lines [begin, end), each with all its positions.
 template <typename T>
 void set_lines(const Loop& loop, T* x, const T* values, void* const* indices, int64_t begin, int64_t end) {
-  const int ordered = loop.axes.num_ordered, last = loop.axes.rank - 1;
+  const int ordered = loop.axes.num_ordered, last = std::max(loop.axes.rank - 1, 0);
   auto set = [&](int64_t from, int64_t to) {
     if (to != kSkippedOffset) x[to] = values[from];
   };
   for_each_run(loop, ordered, loop.axes.rank, begin, end, Offsets{}, [&](Offsets line, int64_t count) {
     if (ordered == 0) return walk(loop, last, indices, line, count, set);
-    const int inner = ordered - 1;
+    const int inner = std::max(ordered, 1) - 1;
     for (int64_t i = 0; i < count; ++i) {
       for_each_run(loop, 0, ordered, 0, loop.positions, line,
                    [&](const Offsets& at, int64_t width) { walk(loop, inner, indices, at, width, set); });
@@ -207,7 +208,9 @@ struct Uses {
   Uses(const memory::Use& plain, const memory::Use& indexed, const IndexedMove& move) {
     list[0] = plain;
     list[1] = indexed;
-    for (int j = 0; j < move.num_indices; ++j) list[count++] = read(move.indices[static_cast<size_t>(j)].values);
+    const auto num_indices = std::min(static_cast<size_t>(move.num_indices), move.indices.size());
+    for (size_t j = 0; j < num_indices; ++j) list[2 + j] = read(move.indices[j].values);
+    count += num_indices;
   }
   operator std::span<const memory::Use>() const { return {list.data(), count}; }
 };

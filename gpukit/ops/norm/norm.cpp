@@ -10,8 +10,8 @@ namespace {
 
 void check_device(const char* op, const char* argument, const Array& a, const Array& input) {
   if (a.device() == input.device()) return;
-  throw DeviceError(std::string(op) + ": " + argument + " is on " + str(a.device()) + ", input is on " + str(input.device()) +
-                    "; move one with x.to(device)");
+  throw DeviceError(std::string(op) + ": " + argument + " is on " + str(a.device()) + ", input is on " +
+                    str(input.device()) + "; move one with x.to(device)");
 }
 
 void check_weight(const char* op, const char* argument, const Array& weight, const Array& input) {
@@ -20,7 +20,8 @@ void check_weight(const char* op, const char* argument, const Array& weight, con
   check_shape(op, argument, weight, {input.shape(-1)});
 }
 
-Array normalize(const char* op, const Array& input, const Array& gamma, const Array* beta, double eps, const Array* out) {
+Array normalize(const char* op, const Array& input, const Array& gamma, const Array* beta, double eps,
+                const Array* out) {
   check_floating(op, "input", input);
   if (input.ndim() == 0) throw ShapeError(op, "input", "have at least one dimension", input.shape().str());
   check_weight(op, "gamma", gamma, input);

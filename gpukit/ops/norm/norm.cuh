@@ -27,7 +27,8 @@ struct Weights {
 
 /// Writes f(element, gamma, beta) for every element of the part. beta is 0 without one.
 template <typename T, int V, bool kShift, typename F>
-GPUKIT_DEVICE void store_weighted(T* out, const RowPart<T, V>& part, const RowParams& p, const Weights<T, V>& gamma, const Weights<T, V>& beta, F&& f) {
+GPUKIT_DEVICE void store_weighted(T* out, const RowPart<T, V>& part, const RowParams& p, const Weights<T, V>& gamma,
+                                  const Weights<T, V>& beta, F&& f) {
   using C = compute_t<T>;
   C g[V], b[V] = {};
   part.store(out, p, [&](C v, int u, int k) {
@@ -42,7 +43,8 @@ GPUKIT_DEVICE void store_weighted(T* out, const RowPart<T, V>& part, const RowPa
 // rmsnorm_rows, layernorm_rows: rows held in registers, see RowPart.
 template <typename T, bool kVector>
 __global__ void __launch_bounds__(kRowMaxThreads, 1)
-    rmsnorm_rows(T* out, const T* x, const T* __restrict__ gamma, compute_t<T> eps, int64_t gamma_step, const __grid_constant__ RowParams p) {
+    rmsnorm_rows(T* out, const T* x, const T* __restrict__ gamma, compute_t<T> eps, int64_t gamma_step,
+                 const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
   __shared__ C shared[32];
@@ -55,8 +57,8 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
 
 template <typename T, bool kVector>
 __global__ void __launch_bounds__(kRowMaxThreads, 1)
-    layernorm_rows(T* out, const T* x, const T* __restrict__ gamma, const T* __restrict__ beta, compute_t<T> eps, int64_t gamma_step,
-                   int64_t beta_step, const __grid_constant__ RowParams p) {
+    layernorm_rows(T* out, const T* x, const T* __restrict__ gamma, const T* __restrict__ beta, compute_t<T> eps,
+                   int64_t gamma_step, int64_t beta_step, const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
   __shared__ C shared[32];
@@ -72,7 +74,8 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
 // rmsnorm_wide, layernorm_wide: one block per row of any width, read once per pass.
 template <typename T, bool kVector>
 __global__ void __launch_bounds__(kRowMaxThreads, 1)
-    rmsnorm_wide(T* out, const T* x, const T* __restrict__ gamma, compute_t<T> eps, int64_t gamma_step, const __grid_constant__ RowParams p) {
+    rmsnorm_wide(T* out, const T* x, const T* __restrict__ gamma, compute_t<T> eps, int64_t gamma_step,
+                 const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
   __shared__ C slots[kRowMaxThreads / 32 * kWalkLevels];
@@ -88,8 +91,8 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
 
 template <typename T, bool kVector>
 __global__ void __launch_bounds__(kRowMaxThreads, 1)
-    layernorm_wide(T* out, const T* x, const T* __restrict__ gamma, const T* __restrict__ beta, compute_t<T> eps, int64_t gamma_step,
-                   int64_t beta_step, const __grid_constant__ RowParams p) {
+    layernorm_wide(T* out, const T* x, const T* __restrict__ gamma, const T* __restrict__ beta, compute_t<T> eps,
+                   int64_t gamma_step, int64_t beta_step, const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
   __shared__ C slots[kRowMaxThreads / 32 * kWalkLevels];

@@ -1,8 +1,8 @@
 // Normalisation over the last axis, and the bias that usually stands beside it.
 //
-// Inputs have any rank above 0, any strides and a float dtype; 16-bit floats are computed in float32 and rounded once. gamma and
-// beta are [input.shape(-1)] of input's dtype. A row's result depends on that row alone: its sums follow the tree of
-// ops/reduce. `out` may be `input`. Throws ShapeError, DTypeError, DeviceError.
+// Inputs have any rank above 0, any strides and a float dtype; 16-bit floats are computed in float32 and rounded once.
+// gamma and beta are [input.shape(-1)] of input's dtype. A row's result depends on that row alone: its sums follow the
+// tree of ops/reduce. `out` may be `input`. Throws ShapeError, DTypeError, DeviceError.
 #pragma once
 
 #include "gpukit/array/array.h"
@@ -10,7 +10,8 @@
 namespace gpukit {
 
 /// (input - mean) / sqrt(var + eps) * gamma + beta, row by row; var is the mean of squared deviations.
-Array layernorm(const Array& input, const Array& gamma, const Array& beta, double eps = 1e-5, const Array* out = nullptr);
+Array layernorm(const Array& input, const Array& gamma, const Array& beta, double eps = 1e-5,
+                const Array* out = nullptr);
 /// input / sqrt(mean(input^2) + eps) * gamma, row by row.
 Array rmsnorm(const Array& input, const Array& gamma, double eps = 1e-5, const Array* out = nullptr);
 /// output[..., :] += bias.

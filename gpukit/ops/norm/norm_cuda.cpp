@@ -20,7 +20,8 @@ const jit::KernelSet layernorms(kSource, kernel_names("layernorm"), {float16, bf
 bool is_vector(const Array& weight) { return is_aligned(weight) && weight.is_contiguous(); }
 
 template <typename Real>
-void launch(const RowPlan& plan, const Array& out, const Array& input, const Array& gamma, const Array* beta, Real eps) {
+void launch(const RowPlan& plan, const Array& out, const Array& input, const Array& gamma, const Array* beta,
+            Real eps) {
   const jit::LaunchConfig config{.grid_x = plan.grid, .block_x = plan.block};
   const int kernel = 2 * static_cast<int>(plan.form) + (plan.vector ? 0 : 1);
   const int64_t gamma_step = gamma.strides()[0];
@@ -29,16 +30,17 @@ void launch(const RowPlan& plan, const Array& out, const Array& input, const Arr
                 gamma_step, plan.params);
     return;
   }
-  jit::launch(layernorms.get(kernel, input.dtype()), input.device(), config, write(out), read(input), read(gamma), read(*beta),
-              eps, gamma_step, beta->strides()[0], plan.params);
+  jit::launch(layernorms.get(kernel, input.dtype()), input.device(), config, write(out), read(input), read(gamma),
+              read(*beta), eps, gamma_step, beta->strides()[0], plan.params);
 }
 
 }  // namespace
 
 void normalize(const Array& out, const Array& input, const Array& gamma, const Array* beta, double eps) {
-  const bool aligned = is_aligned(out) && is_aligned(input) && is_vector(gamma) && (beta == nullptr || is_vector(*beta));
-  const RowPlan plan = plan_rows(input.shape(), input.strides(), out.strides(), input.ndim() - 1, itemsize(input.dtype()),
-                                 aligned, false);
+  const bool aligned =
+      is_aligned(out) && is_aligned(input) && is_vector(gamma) && (beta == nullptr || is_vector(*beta));
+  const RowPlan plan = plan_rows(input.shape(), input.strides(), out.strides(), input.ndim() - 1,
+                                 itemsize(input.dtype()), aligned, false);
   if (input.dtype() == float64)
     launch(plan, out, input, gamma, beta, eps);
   else

@@ -38,10 +38,12 @@ TEST_P(Norm, LayernormMatchesFloat64) {
         for (int64_t i = 0; i < width; ++i) mean += r[i] / static_cast<long double>(width);
         for (int64_t i = 0; i < width; ++i) squares += (r[i] - mean) * (r[i] - mean) / static_cast<long double>(width);
         for (int64_t i = 0; i < width; ++i)
-          expected.push_back(static_cast<double>((r[i] - mean) / std::sqrt(squares + 1e-5L) * g[static_cast<size_t>(i)] + b[static_cast<size_t>(i)]));
+          expected.push_back(static_cast<double>(
+              (r[i] - mean) / std::sqrt(squares + 1e-5L) * g[static_cast<size_t>(i)] + b[static_cast<size_t>(i)]));
       }
       const double eps = testing::epsilon(dtype) + testing::epsilon(DType::float32) * (dtype != DType::float64);
-      EXPECT_TRUE(testing::all_close(layernorm(x, gamma, beta), expected, 4 * eps, 16 * eps)) << name(dtype) << " " << width;
+      EXPECT_TRUE(testing::all_close(layernorm(x, gamma, beta), expected, 4 * eps, 16 * eps))
+          << name(dtype) << " " << width;
     }
   }
 }
@@ -55,8 +57,10 @@ TEST_P(Norm, RmsnormMatchesFloat64) {
       for (int64_t row = 0; row < 4; ++row) {
         long double squares = 0;
         const double* r = v.data() + row * width;
-        for (int64_t i = 0; i < width; ++i) squares += r[i] * static_cast<long double>(r[i]) / static_cast<long double>(width);
-        for (int64_t i = 0; i < width; ++i) expected.push_back(static_cast<double>(r[i] / std::sqrt(squares + 1e-5L) * g[static_cast<size_t>(i)]));
+        for (int64_t i = 0; i < width; ++i)
+          squares += r[i] * static_cast<long double>(r[i]) / static_cast<long double>(width);
+        for (int64_t i = 0; i < width; ++i)
+          expected.push_back(static_cast<double>(r[i] / std::sqrt(squares + 1e-5L) * g[static_cast<size_t>(i)]));
       }
       const double eps = testing::epsilon(dtype) + testing::epsilon(DType::float32) * (dtype != DType::float64);
       EXPECT_TRUE(testing::all_close(rmsnorm(x, gamma), expected, 4 * eps, 4 * eps)) << name(dtype) << " " << width;
@@ -66,7 +70,8 @@ TEST_P(Norm, RmsnormMatchesFloat64) {
 
 TEST_P(Norm, SoftmaxMatchesFloat64AlongEveryAxis) {
   for (DType dtype : kDTypes) {
-    for (const Dims& shape : {Dims{7}, Dims{3, 1025}, Dims{1025, 24}, Dims{2, 33, 9}, Dims{4, 3, 64}, Dims{2, 40000}, Dims{3000, 3}}) {
+    for (const Dims& shape :
+         {Dims{7}, Dims{3, 1025}, Dims{1025, 24}, Dims{2, 33, 9}, Dims{4, 3, 64}, Dims{2, 40000}, Dims{3000, 3}}) {
       const Array x = random(shape, dtype, 6, -8, 8);
       const std::vector<double> v = to_doubles(x);
       for (int axis = 0; axis < shape.rank(); ++axis) {
@@ -76,15 +81,18 @@ TEST_P(Norm, SoftmaxMatchesFloat64AlongEveryAxis) {
         for (int64_t start = 0; start < static_cast<int64_t>(v.size()); ++start) {
           if (start / inner % shape[axis] != 0) continue;
           long double total = 0;
-          for (int64_t i = 0; i < shape[axis]; ++i) total += std::exp(static_cast<long double>(v[static_cast<size_t>(start + i * inner)]));
           for (int64_t i = 0; i < shape[axis]; ++i)
-            expected[static_cast<size_t>(start + i * inner)] =
-                static_cast<double>(std::exp(static_cast<long double>(v[static_cast<size_t>(start + i * inner)])) / total);
+            total += std::exp(static_cast<long double>(v[static_cast<size_t>(start + i * inner)]));
+          for (int64_t i = 0; i < shape[axis]; ++i)
+            expected[static_cast<size_t>(start + i * inner)] = static_cast<double>(
+                std::exp(static_cast<long double>(v[static_cast<size_t>(start + i * inner)])) / total);
         }
         // exp turns the rounding of x - max, up to 16 here, into a relative error.
-        const double eps = testing::epsilon(dtype) + 8 * testing::epsilon(dtype == DType::float64 ? dtype : DType::float32);
+        const double eps =
+            testing::epsilon(dtype) + 8 * testing::epsilon(dtype == DType::float64 ? dtype : DType::float32);
         const double tiny = dtype == DType::float16 ? 6e-8 : 0;
-        EXPECT_TRUE(testing::all_close(softmax(x, axis), expected, 4 * eps, tiny)) << name(dtype) << " " << shape.str() << " " << axis;
+        EXPECT_TRUE(testing::all_close(softmax(x, axis), expected, 4 * eps, tiny))
+            << name(dtype) << " " << shape.str() << " " << axis;
       }
     }
   }
@@ -121,7 +129,8 @@ TEST_P(Norm, InPlaceAndOut) {
   const Array bias = copy(x);
   bias_add_inplace(bias, gamma);
   const std::vector<double> v = to_doubles(x), g = to_doubles(gamma), sums = to_doubles(bias);
-  for (size_t i = 0; i < v.size(); ++i) EXPECT_EQ(sums[i], static_cast<double>(static_cast<float>(v[i]) + static_cast<float>(g[i % 33])));
+  for (size_t i = 0; i < v.size(); ++i)
+    EXPECT_EQ(sums[i], static_cast<double>(static_cast<float>(v[i]) + static_cast<float>(g[i % 33])));
 }
 
 TEST_P(Norm, Errors) {
@@ -145,11 +154,11 @@ TEST(RowPlan, Table) {
     int lanes, warps;
   };
   const Case table[] = {
-      {{16384, 8192}, 1, 2, RowForm::registers, true, 32, 8},  {{16384, 8192}, 1, 4, RowForm::registers, true, 32, 16},
-      {{64, 128}, 1, 2, RowForm::registers, true, 16, 1},      {{64, 3}, 1, 4, RowForm::registers, false, 4, 1},
-      {{4, 1025}, 1, 4, RowForm::registers, false, 32, 4},     {{2, 32768}, 1, 2, RowForm::registers, true, 32, 32},
-      {{2, 65536}, 1, 2, RowForm::wide, true, 32, 32},         {{2, 40001}, 1, 4, RowForm::wide, false, 32, 32},
-      {{512, 64}, 0, 2, RowForm::columns, true, 0, 0},         {{512, 33}, 0, 2, RowForm::columns, false, 0, 0},
+      {{16384, 8192}, 1, 2, RowForm::registers, true, 32, 8}, {{16384, 8192}, 1, 4, RowForm::registers, true, 32, 16},
+      {{64, 128}, 1, 2, RowForm::registers, true, 16, 1},     {{64, 3}, 1, 4, RowForm::registers, false, 4, 1},
+      {{4, 1025}, 1, 4, RowForm::registers, false, 32, 8},    {{2, 32768}, 1, 2, RowForm::registers, true, 32, 32},
+      {{2, 65536}, 1, 2, RowForm::wide, true, 32, 32},        {{2, 40001}, 1, 4, RowForm::wide, false, 32, 32},
+      {{512, 64}, 0, 2, RowForm::columns, true, 0, 0},        {{512, 33}, 0, 2, RowForm::columns, false, 0, 0},
   };
   for (const Case& c : table) {
     const Dims strides = contiguous_strides(c.shape);

@@ -13,8 +13,8 @@ inline constexpr int kCaptureScratchCount = 16;
 
 /// Bytes a call may ask for now: no limit worth stating when eager, kCaptureScratchBytes or 0 in a capture.
 int64_t scratch_limit(Device device);
-/// A buffer of at least `bytes`, within scratch_limit. In a capture the graph keeps it, and nothing else uses it, as long
-/// as the graph lives. Nothing when another thread took the last one.
+/// A buffer of at least `bytes`, within scratch_limit. In a capture the graph keeps it, and nothing else uses it, as
+/// long as the graph lives. Nothing when another thread took the last one.
 std::optional<Array> take_scratch(Device device, int64_t bytes);
 
 }  // namespace gpukit::cuda

@@ -1,7 +1,8 @@
 // Running sums: element i becomes the tree sum (common/reduce.cuh) of elements 0 .. i of its row.
 //
-// The tree over 0 .. i consists of one whole node per set bit of i + 1. So inside a node of 2^k elements every element of the
-// right half gets the sum of the left half added in front, level by level, from the smallest node to the largest.
+// The tree over 0 .. i consists of one whole node per set bit of i + 1. So inside a node of 2^k elements every element
+// of the right half gets the sum of the left half added in front, level by level, from the smallest node to the
+// largest.
 #pragma once
 #include "gpukit/ops/reduce/cumsum_params.cuh"
 #include "gpukit/ops/reduce/reduce_ops.cuh"

@@ -15,13 +15,17 @@ using running_t = std::conditional_t<std::is_integral_v<T>, uint64_t, compute_t<
 
 template <typename T>
 running_t<T> widen(T x) {
-  if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) return static_cast<uint64_t>(static_cast<int64_t>(x));
-  else return static_cast<running_t<T>>(load(x));
+  if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
+    return static_cast<uint64_t>(static_cast<int64_t>(x));
+  else
+    return static_cast<running_t<T>>(load(x));
 }
 template <typename T>
 auto narrow(running_t<T> v) {
-  if constexpr (std::is_integral_v<T>) return v;
-  else return store<T>(v);
+  if constexpr (std::is_integral_v<T>)
+    return v;
+  else
+    return store<T>(v);
 }
 
 /// Inside every node the left half's sum is added in front of the right half: v[i] becomes the tree sum of v[0 .. i].
@@ -58,7 +62,8 @@ struct Before {
 
 /// Elements [begin, end), a whole node unless the row ends there. Gives the node's sum; writes when `out` is not null.
 template <typename T>
-running_t<T> scan_piece(void* out, const T* x, const ScanLayout& layout, int64_t begin, int64_t end, const Before<running_t<T>>& earlier) {
+running_t<T> scan_piece(void* out, const T* x, const ScanLayout& layout, int64_t begin, int64_t end,
+                        const Before<running_t<T>>& earlier) {
   using A = running_t<T>;
   Before<A> inside;
   for (int64_t i = begin; i < end; i += kLeaf) {
@@ -86,10 +91,13 @@ void scan(void* out, const T* x, const ScanLayout& layout) {
   using A = running_t<T>;
   using R = decltype(narrow<T>(A{}));
   auto in_row = [&](int64_t row) { return x + offset_of(layout.other, layout.rank, row, &ReduceAxis::in); };
-  auto out_row = [&](int64_t row) { return static_cast<R*>(out) + offset_of(layout.other, layout.rank, row, &ReduceAxis::out); };
+  auto out_row = [&](int64_t row) {
+    return static_cast<R*>(out) + offset_of(layout.other, layout.rank, row, &ReduceAxis::out);
+  };
   if (layout.rows >= 8 || layout.length <= 2 * kPiece) {
     parallel_for(layout.rows, std::max<int64_t>(1, kPiece / layout.length), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) scan_piece<T>(out_row(row), in_row(row), layout, 0, layout.length, {});
+      for (int64_t row = begin; row < end; ++row)
+        scan_piece<T>(out_row(row), in_row(row), layout, 0, layout.length, {});
     });
     return;
   }
@@ -99,7 +107,8 @@ void scan(void* out, const T* x, const ScanLayout& layout) {
   for (int64_t row = 0; row < layout.rows; ++row) {
     A totals[kMaxPieces];
     parallel_for(pieces - 1, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) totals[i] = scan_piece<T>(nullptr, in_row(row), layout, i * piece, (i + 1) * piece, {});
+      for (int64_t i = begin; i < end; ++i)
+        totals[i] = scan_piece<T>(nullptr, in_row(row), layout, i * piece, (i + 1) * piece, {});
     });
     parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
       Before<A> earlier;

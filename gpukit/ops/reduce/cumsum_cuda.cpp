@@ -45,8 +45,8 @@ using enum DType;
 enum ScanKernel { scan_rows, scan_totals, scan_pyramid };
 const jit::KernelSet kernels("gpukit/ops/reduce/cumsum.cuh",
                              {"gpukit::scan_rows<{T}>", "gpukit::scan_totals<{T}>", "gpukit::scan_pyramid<{T}>"},
-                             {int8, int16, int32, int64, uint8, uint16, uint32, float16, bfloat16, float32, float64, complex64,
-                              complex128});
+                             {int8, int16, int32, int64, uint8, uint16, uint32, float16, bfloat16, float32, float64,
+                              complex64, complex128});
 
 /// Sums wrap, so 64-bit integers of either sign share a kernel; bool holds 0 and 1.
 DType instance(DType dtype) { return dtype == boolean ? uint8 : dtype == uint64 ? int64 : dtype; }
@@ -67,10 +67,11 @@ void cumsum(const Array& out, const Array& a, const ScanLayout& layout) {
   if (pyramid) {
     const unsigned rows = static_cast<unsigned>(std::min<int64_t>(layout.rows, 1 << 20));
     jit::launch(kernels.get(scan_totals, dtype), device, config, write(*pyramid), read(a), plan.params);
-    jit::launch(kernels.get(scan_pyramid, dtype), device, {.grid_x = rows, .block_x = kScanThreads}, write(*pyramid), plan.params);
+    jit::launch(kernels.get(scan_pyramid, dtype), device, {.grid_x = rows, .block_x = kScanThreads}, write(*pyramid),
+                plan.params);
   }
-  jit::launch(kernels.get(scan_rows, dtype), device, config, write(out), read(a), pyramid ? read(*pyramid) : memory::Use{},
-              plan.params);
+  jit::launch(kernels.get(scan_rows, dtype), device, config, write(out), read(a),
+              pyramid ? read(*pyramid) : memory::Use{}, plan.params);
 }
 
 }  // namespace cuda

@@ -13,7 +13,8 @@ namespace gpukit {
 namespace {
 
 const char* op_name(ReduceOp op) {
-  static constexpr const char* kNames[] = {"sum", "mean", "prod", "max", "min", "argmax", "argmin", "any", "all", "var", "std"};
+  static constexpr const char* kNames[] = {"sum",    "mean", "prod", "max", "min", "argmax",
+                                           "argmin", "any",  "all",  "var", "std"};
   return kNames[static_cast<int>(op)];
 }
 
@@ -89,8 +90,10 @@ void run(ReduceOp op, const Array& out, const Array& a, uint32_t reduced, bool k
   }
   Dims strides = Dims::filled(a.ndim(), 0);
   for (int axis = 0, at = 0; axis < a.ndim(); ++axis) {
-    if (!(reduced >> axis & 1u)) strides[axis] = out.strides()[at++];
-    else if (keepdims) ++at;
+    if (!(reduced >> axis & 1u))
+      strides[axis] = out.strides()[at++];
+    else if (keepdims)
+      ++at;
   }
   const bool keep_order = op == ReduceOp::argmax || op == ReduceOp::argmin;
   const ReduceLayout layout = reduce_layout(a.shape(), a.strides(), reduced, strides, keep_order);
@@ -107,8 +110,10 @@ Array reduce(ReduceOp op, const Array& a, const Axes& axes, bool keepdims, doubl
   const uint32_t reduced = reduced_axes(name, axes, a.ndim());
   Dims shape;
   for (int axis = 0; axis < a.ndim(); ++axis) {
-    if (!(reduced >> axis & 1u)) shape.push_back(a.shape()[axis]);
-    else if (keepdims) shape.push_back(1);
+    if (!(reduced >> axis & 1u))
+      shape.push_back(a.shape()[axis]);
+    else if (keepdims)
+      shape.push_back(1);
   }
   const Array target = result(name, out, shape, result_dtype(op, a.dtype()), a.device());
   const DType needed = a.device().kind == DeviceKind::cuda ? cuda::reduce_dtype(op, a.dtype()) : a.dtype();
@@ -117,7 +122,8 @@ Array reduce(ReduceOp op, const Array& a, const Axes& axes, bool keepdims, doubl
 }
 
 /// Converts around a sum that was asked for in another dtype.
-Array reduce_as(ReduceOp op, const Array& a, const Axes& axes, bool keepdims, std::optional<DType> dtype, const Array* out) {
+Array reduce_as(ReduceOp op, const Array& a, const Axes& axes, bool keepdims, std::optional<DType> dtype,
+                const Array* out) {
   if (!dtype || (*dtype == a.dtype() && sum_dtype(*dtype) == *dtype)) return reduce(op, a, axes, keepdims, 0, out);
   check_arithmetic(op_name(op), "input", a);
   const Array converted = astype(a, *dtype);

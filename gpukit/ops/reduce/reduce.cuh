@@ -56,7 +56,8 @@ struct StridedLoad {
 
 /// Groups of p.warps warps take one (row, segment) each.
 template <typename Op, int V, int N, typename Load>
-GPUKIT_DEVICE void reduce_wide(void* out, const typename Op::Element* x, typename Op::Acc* partials, const ReduceParams& p) {
+GPUKIT_DEVICE void reduce_wide(void* out, const typename Op::Element* x, typename Op::Acc* partials,
+                               const ReduceParams& p) {
   using Acc = typename Op::Acc;
   __shared__ Acc slots[kReduceThreads / 32][kWalkLevels];
   __shared__ Acc totals[kReduceThreads / 32];
@@ -65,7 +66,8 @@ GPUKIT_DEVICE void reduce_wide(void* out, const typename Op::Element* x, typenam
   const int in_group = warp & (p.warps - 1);
   const int64_t work = p.outputs * p.segments.value;
 #pragma unroll 1
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < work; first += static_cast<int64_t>(gridDim.x) * groups) {
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * groups; first < work;
+       first += static_cast<int64_t>(gridDim.x) * groups) {
     int64_t index = first + warp / p.warps;
     const bool active = index < work;
     int64_t output = active ? index : 0, segment = 0;
@@ -81,10 +83,18 @@ GPUKIT_DEVICE void reduce_wide(void* out, const typename Op::Element* x, typenam
   }
 }
 
+/// Blocks per SM the compiler must leave registers for: as many as it can without spilling.
+template <typename Op>
+constexpr int reduce_blocks() {
+  if (sizeof(typename Op::Element) == 1) return 1;
+  return sizeof(typename Op::Acc) <= 4 && !Op::kAnyOrder ? 3 : 2;
+}
+
 // reduce_rows: the reduced axes are one contiguous run whose start and length are multiples of 16 bytes.
 template <typename Op>
-__global__ void __launch_bounds__(kReduceThreads, 2)
-    reduce_rows(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials, const __grid_constant__ ReduceParams p) {
+__global__ void __launch_bounds__(kReduceThreads, reduce_blocks<Op>())
+    reduce_rows(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials,
+                const __grid_constant__ ReduceParams p) {
   constexpr int V = 16 / sizeof(typename Op::Element);
   reduce_wide<Op, V, kReduceUnits, RowLoad<Op, V>>(out, x, partials, p);
 }
@@ -92,7 +102,8 @@ __global__ void __launch_bounds__(kReduceThreads, 2)
 // reduce_strided: any strides. With p.lanes below 32 a warp takes 32 / p.lanes rows of at most p.lanes elements.
 template <typename Op>
 __global__ void __launch_bounds__(kReduceThreads, 2)
-    reduce_strided(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials, const __grid_constant__ ReduceParams p) {
+    reduce_strided(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials,
+                   const __grid_constant__ ReduceParams p) {
   if (p.lanes == 32) {
     reduce_wide<Op, 1, kReduceUnits, StridedLoad<Op>>(out, x, partials, p);
     return;
@@ -100,10 +111,12 @@ __global__ void __launch_bounds__(kReduceThreads, 2)
   const int rows = kReduceThreads / p.lanes;
   const int lane = threadIdx.x & (p.lanes - 1);
 #pragma unroll 1
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * rows; first < p.outputs; first += static_cast<int64_t>(gridDim.x) * rows) {
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * rows; first < p.outputs;
+       first += static_cast<int64_t>(gridDim.x) * rows) {
     const int64_t output = first + threadIdx.x / p.lanes;
     typename Op::Acc v = Op::identity();
-    if (output < p.outputs && lane < p.length) v = Op::load(x[input_offset(p, output) + reduced_offset(p, lane)], lane, p);
+    if (output < p.outputs && lane < p.length)
+      v = Op::load(x[input_offset(p, output) + reduced_offset(p, lane)], lane, p);
     v = lanes_tree<Op>(v, p.lanes);
     if (output < p.outputs && lane == 0) Op::finish(out, output_offset(p, output), v, p);
   }
@@ -126,9 +139,12 @@ struct ColumnLoad {
   GPUKIT_DEVICE void fetch(Raw (&raw)[N], int64_t row, int step, int64_t last) const {
     const int64_t stride = p.reduced_in[0];
 #pragma unroll
-    for (int u = 0; u < N; ++u) raw[u] = load_vec<typename Op::Element, V>(column + at_most(row + u * step, last) * stride);
+    for (int u = 0; u < N; ++u)
+      raw[u] = load_vec<typename Op::Element, V>(column + at_most(row + u * step, last) * stride);
   }
-  GPUKIT_DEVICE typename Op::Acc element(const Raw& raw, int k, int64_t row) const { return Op::load(raw.v[k], row, p); }
+  GPUKIT_DEVICE typename Op::Acc element(const Raw& raw, int k, int64_t row) const {
+    return Op::load(raw.v[k], row, p);
+  }
 };
 
 template <typename Op, int V>
@@ -161,8 +177,9 @@ GPUKIT_DEVICE void reduce_column_block(void* out, const typename Op::Element* x,
 // reduce_columns: one reduced axis, and the last kept axis is contiguous; a block takes p.tx threads' columns and one
 // segment of rows. Dynamic shared memory: (p.ty + levels of the walk) * p.tx * V accumulators.
 template <typename Op>
-__global__ void __launch_bounds__(kReduceThreads, 2)
-    reduce_columns(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials, const __grid_constant__ ReduceParams p) {
+__global__ void __launch_bounds__(kReduceThreads, reduce_blocks<Op>())
+    reduce_columns(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials,
+                   const __grid_constant__ ReduceParams p) {
   extern __shared__ __align__(16) unsigned char memory[];
   typename Op::Acc* shared = reinterpret_cast<typename Op::Acc*>(memory);
   const int64_t work = p.batches * p.column_blocks.value * p.segments.value;
@@ -182,7 +199,7 @@ template <typename Op>
 __global__ void __launch_bounds__(kReduceThreads, 2)
     reduce_finish(void* out, const typename Op::Acc* __restrict__ partials, const __grid_constant__ ReduceParams p) {
   using Acc = typename Op::Acc;
-  constexpr int kBatch = 8;
+  constexpr int kBatch = sizeof(Acc) <= 4 ? 32 : 8;
   __shared__ Acc shared[kReduceThreads];
   const int width = kReduceThreads / p.finish_slots;
   const int x = threadIdx.x % width;
@@ -191,7 +208,8 @@ __global__ void __launch_bounds__(kReduceThreads, 2)
 #pragma unroll 1
   while (static_cast<int64_t>(per) * p.finish_slots < p.segments.value) per *= 2;
 #pragma unroll 1
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * width; first < p.outputs; first += static_cast<int64_t>(gridDim.x) * width) {
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * width; first < p.outputs;
+       first += static_cast<int64_t>(gridDim.x) * width) {
     const int64_t output = first + x;
     const Acc* at = partials + (p.partials_by_segment ? output : output * p.segments.value);
     const int64_t step = p.partials_by_segment ? p.outputs : 1;

@@ -6,7 +6,8 @@
 
 namespace gpukit {
 
-/// Running sums along one axis of `length` elements, `rows` of them. Strides in elements; in and out have the same axes.
+/// Running sums along one axis of `length` elements, `rows` of them. Strides in elements; in and out have the same
+/// axes.
 struct ScanLayout {
   int64_t rows = 1, length = 1;
   int64_t in = 1, out = 1;  // along the scanned axis

@@ -9,9 +9,10 @@ namespace {
 template <typename T>
 inline constexpr bool kComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
 
-template <typename V>
-bool beats(V challenger, V holder, bool least) {
-  return (least ? challenger < holder : challenger > holder) || (challenger != challenger && holder == holder);
+/// `later` beats `earlier`: NaN wins, the first of them where `first_nan`.
+template <bool kLeast, typename V>
+bool beats(V later, V earlier, bool first_nan) {
+  return (kLeast ? later < earlier : later > earlier) || (later != later && !(first_nan && earlier != earlier));
 }
 
 /// The template argument keeps the choice out of the inner loop.
@@ -19,9 +20,10 @@ template <typename T, bool kLeast>
 struct Extreme {
   using Element = T;
   using Acc = compute_t<T>;
-  static constexpr bool kAnyOrder = true;
+  // Floats go by the tree, whose loops vectorise; a chain of comparisons would wait for each.
+  static constexpr bool kAnyOrder = std::is_integral_v<T>;
   Acc load(T x, int64_t) const { return cpu::load(x); }
-  static Acc merge(Acc a, Acc b) { return beats(b, a, kLeast) ? b : a; }
+  static Acc merge(Acc a, Acc b) { return beats<kLeast>(b, a, false) ? b : a; }
   void finish(void* out, int64_t at, Acc v) const { static_cast<T*>(out)[at] = store<T>(v); }
 };
 
@@ -38,7 +40,7 @@ struct ExtremeIndex {
   static constexpr bool kAnyOrder = true;
   Acc load(T x, int64_t index) const { return {cpu::load(x), index}; }
   // `a` comes first in the array, so it stays when they are equal.
-  static Acc merge(Acc a, Acc b) { return beats(b.value, a.value, kLeast) ? b : a; }
+  static Acc merge(Acc a, Acc b) { return beats<kLeast>(b.value, a.value, true) ? b : a; }
   void finish(void* out, int64_t at, Acc v) const { static_cast<int64_t*>(out)[at] = v.index; }
 };
 
@@ -61,8 +63,10 @@ template <template <typename, bool> typename Op>
 void submit_extreme(const char* name, bool least, const Array& out, const Array& a, const ReduceLayout& layout) {
   visit_arithmetic(a.dtype(), [&]<typename T>() {
     if constexpr (!kComplex<T>) {
-      if (least) submit_reduce(name, Op<T, true>{}, out, a, layout);
-      else submit_reduce(name, Op<T, false>{}, out, a, layout);
+      if (least)
+        submit_reduce(name, Op<T, true>{}, out, a, layout);
+      else
+        submit_reduce(name, Op<T, false>{}, out, a, layout);
     }
   });
 }
@@ -77,7 +81,8 @@ void reduce_compare(ReduceOp op, const Array& out, const Array& a, const ReduceL
     case ReduceOp::argmin: return submit_extreme<ExtremeIndex>("argmin", true, out, a, layout);
     default: {
       const bool flip = op == ReduceOp::all;
-      visit_arithmetic(a.dtype(), [&]<typename T>() { submit_reduce(flip ? "all" : "any", Any<T>{flip}, out, a, layout); });
+      visit_arithmetic(a.dtype(),
+                       [&]<typename T>() { submit_reduce(flip ? "all" : "any", Any<T>{flip}, out, a, layout); });
     }
   }
 }

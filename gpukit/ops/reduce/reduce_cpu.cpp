@@ -13,7 +13,8 @@ namespace {
 template <typename T>
 inline constexpr bool kExact = std::is_integral_v<T>;
 template <typename T>
-using accumulate_t = std::conditional_t<kExact<T>, std::conditional_t<std::is_unsigned_v<T> && !std::is_same_v<T, bool>, uint64_t, int64_t>, compute_t<T>>;
+using accumulate_t = std::conditional_t<
+    kExact<T>, std::conditional_t<std::is_unsigned_v<T> && !std::is_same_v<T, bool>, uint64_t, int64_t>, compute_t<T>>;
 
 template <typename A>
 A divide(A a, double n) {
@@ -26,18 +27,25 @@ std::complex<R> divide(std::complex<R> a, double n) {
 template <typename A>
 A multiply(A a, A b) {
   // Signed overflow wraps.
-  if constexpr (std::is_same_v<A, int64_t>) return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-  else return a * b;
+  if constexpr (std::is_same_v<A, int64_t>)
+    return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  else
+    return a * b;
 }
+/// Times one is no change, also of infinities and signed zeros, as in the kernels.
 template <typename R>
 std::complex<R> multiply(std::complex<R> a, std::complex<R> b) {
+  if (b.real() == R(1) && b.imag() == R(0)) return a;
+  if (a.real() == R(1) && a.imag() == R(0)) return b;
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
 
 template <typename T>
 void put(void* out, int64_t at, accumulate_t<T> v) {
-  if constexpr (kExact<T>) static_cast<accumulate_t<T>*>(out)[at] = v;
-  else static_cast<T*>(out)[at] = store<T>(v);
+  if constexpr (kExact<T>)
+    static_cast<accumulate_t<T>*>(out)[at] = v;
+  else
+    static_cast<T*>(out)[at] = store<T>(v);
 }
 
 template <typename T>
@@ -49,13 +57,17 @@ struct Sum {
   double length;
   Acc load(T x, int64_t) const { return static_cast<Acc>(cpu::load(x)); }
   static Acc merge(Acc a, Acc b) {
-    if constexpr (std::is_same_v<Acc, int64_t>) return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-    else return a + b;
+    if constexpr (std::is_same_v<Acc, int64_t>)
+      return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    else
+      return a + b;
   }
   void finish(void* out, int64_t at, Acc v) const {
     if (!mean) return put<T>(out, at, v);
-    if constexpr (kExact<T>) static_cast<double*>(out)[at] = static_cast<double>(v) / length;
-    else put<T>(out, at, divide(v, length));
+    if constexpr (kExact<T>)
+      static_cast<double*>(out)[at] = static_cast<double>(v) / length;
+    else
+      put<T>(out, at, divide(v, length));
   }
 };
 
@@ -86,15 +98,18 @@ struct Variance {
   Acc load(T x, int64_t) const { return {1, static_cast<Real>(cpu::load(x)), 0}; }
   static Acc merge(Acc a, Acc b) {
     const Real d = b.mean - a.mean;
-    if (a.count == b.count) return {a.count + b.count, (a.mean + b.mean) * Real(0.5), a.m2 + b.m2 + d * d * (a.count * Real(0.5))};
+    if (a.count == b.count)
+      return {a.count + b.count, (a.mean + b.mean) * Real(0.5), a.m2 + b.m2 + d * d * (a.count * Real(0.5))};
     const Real n = a.count + b.count;
     return {n, (a.count * a.mean + b.count * b.mean) / n, a.m2 + b.m2 + d * d * (a.count * b.count / n)};
   }
   void finish(void* out, int64_t at, Acc v) const {
     double value = static_cast<double>(v.m2) / divisor;
     if (root) value = std::sqrt(value);
-    if constexpr (kExact<T>) static_cast<double*>(out)[at] = value;
-    else static_cast<T*>(out)[at] = store<T>(static_cast<compute_t<T>>(value));
+    if constexpr (kExact<T>)
+      static_cast<double*>(out)[at] = value;
+    else
+      static_cast<T*>(out)[at] = store<T>(static_cast<compute_t<T>>(value));
   }
 };
 

@@ -18,13 +18,15 @@ std::vector<std::string> kernel_names(const std::string& op) {
 
 using enum DType;
 const jit::KernelSet sums(kSource, kernel_names("Sum"),
-                          {int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64,
-                           complex64, complex128});
+                          {int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32,
+                           float64, complex64, complex128});
 const jit::KernelSet products(kSource, kernel_names("Prod"),
                               {int64, float16, bfloat16, float32, float64, complex64, complex128});
 const jit::KernelSet maxima(kSource, kernel_names("Max"),
-                            {int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32, float64});
-const jit::KernelSet indices(kSource, kernel_names("ArgMax"), {int32, int64, uint8, uint64, float16, bfloat16, float32, float64});
+                            {int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32,
+                             float64});
+const jit::KernelSet indices(kSource, kernel_names("ArgMax"),
+                             {int32, int64, uint8, uint64, float16, bfloat16, float32, float64});
 const jit::KernelSet flags(kSource, kernel_names("Any"),
                            {uint8, uint16, uint32, uint64, float16, float32, float64, complex64, complex128});
 const jit::KernelSet variances(kSource, kernel_names("Variance"), {float16, bfloat16, float32, float64});

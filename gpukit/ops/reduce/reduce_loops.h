@@ -13,10 +13,10 @@
 
 namespace gpukit::cpu {
 
-inline constexpr int kLeaf = 256;          // elements of one leaf of the walk
-inline constexpr int64_t kPiece = 1 << 15; // elements one thread takes of a long row, at least
+inline constexpr int kLeaf = 256;           // elements of one leaf of the walk
+inline constexpr int64_t kPiece = 1 << 15;  // elements one thread takes of a long row, at least
 inline constexpr int kMaxPieces = 1024;
-inline constexpr int kTile = 64;           // columns walked together
+inline constexpr int kTile = 64;  // columns walked together
 inline constexpr int kTilePieces = 64;
 inline constexpr int kLevels = 48;
 
@@ -73,7 +73,8 @@ class Pending {
 
 /// Elements [begin, begin + n) of one row, n at most kLeaf.
 template <typename Op>
-typename Op::Acc leaf(const Op& op, const typename Op::Element* row, const ReduceLayout& layout, int64_t begin, int64_t n) {
+typename Op::Acc leaf(const Op& op, const typename Op::Element* row, const ReduceLayout& layout, int64_t begin,
+                      int64_t n) {
   using Acc = typename Op::Acc;
   const int last = layout.reduced_rank - 1;
   const int64_t stride = layout.reduced[last].in;
@@ -86,7 +87,8 @@ typename Op::Acc leaf(const Op& op, const typename Op::Element* row, const Reduc
   Acc space[2][kLeaf];
   if (last == 0 && stride == 1) {
     const typename Op::Element* x = row + begin;
-    for (int64_t j = 0; j < n / 2; ++j) space[0][j] = Op::merge(op.load(x[2 * j], begin + 2 * j), op.load(x[2 * j + 1], begin + 2 * j + 1));
+    for (int64_t j = 0; j < n / 2; ++j)
+      space[0][j] = Op::merge(op.load(x[2 * j], begin + 2 * j), op.load(x[2 * j + 1], begin + 2 * j + 1));
     if (n & 1) space[0][n / 2] = op.load(x[n - 1], begin + n - 1);
     return tree<Op>(space[0], space[1], (n + 1) / 2);
   }
@@ -102,10 +104,12 @@ typename Op::Acc leaf(const Op& op, const typename Op::Element* row, const Reduc
 
 /// Elements [begin, end) of one row; begin is a multiple of a power of two that is at least the distance to end.
 template <typename Op>
-typename Op::Acc row_tree(const Op& op, const typename Op::Element* row, const ReduceLayout& layout, int64_t begin, int64_t end) {
+typename Op::Acc row_tree(const Op& op, const typename Op::Element* row, const ReduceLayout& layout, int64_t begin,
+                          int64_t end) {
   if (end - begin <= kLeaf) return leaf(op, row, layout, begin, end - begin);
   Pending<typename Op::Acc, decltype(&Op::merge)> pending(&Op::merge);
-  for (int64_t i = begin; i < end; i += kLeaf) pending.push(leaf(op, row, layout, i, std::min<int64_t>(kLeaf, end - i)));
+  for (int64_t i = begin; i < end; i += kLeaf)
+    pending.push(leaf(op, row, layout, i, std::min<int64_t>(kLeaf, end - i)));
   return pending.result();
 }
 
@@ -125,7 +129,7 @@ void reduce_rows(const Op& op, void* out, const typename Op::Element* x, const R
   while (ceil_div(layout.length, piece) > kMaxPieces) piece *= 2;
   const int64_t pieces = ceil_div(layout.length, piece);
   for (int64_t output = 0; output < layout.outputs; ++output) {
-    Acc space[2][kMaxPieces];
+    Acc space[2][kMaxPieces] = {};
     parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         space[0][i] = row_tree(op, base(output), layout, i * piece, std::min(layout.length, (i + 1) * piece));
@@ -144,9 +148,9 @@ struct Tile {
   }
 };
 
-/// Rows [first, last) of up to kTile columns that lie side by side. `pending` nodes are those of one row upwards.
-template <typename Op>
-Tile<Op> tile_tree(const Op& op, const typename Op::Element* x, int64_t stride, int64_t first, int64_t last, int columns) {
+/// Rows [first, last) of up to kTile columns that lie side by side, each element through load(element, row, column).
+template <typename Op, typename T, typename Load>
+Tile<Op> tile_tree(const T* x, int64_t stride, int64_t first, int64_t last, int columns, Load&& load) {
   constexpr int kRows = 8;
   Tile<Op> slots[kLevels - 8];
   int64_t count = 0;
@@ -156,10 +160,10 @@ Tile<Op> tile_tree(const Op& op, const typename Op::Element* x, int64_t stride, 
   };
   Tile<Op> v{};
   for (int64_t row = first; row < last;) {
-    const typename Op::Element* p = x + row * stride;
+    const T* p = x + row * stride;
     if (row + kRows <= last) {
       for (int c = 0; c < columns; ++c) {
-        auto at = [&](int r) { return op.load(p[r * stride + c], row + r); };
+        auto at = [&](int r) { return load(p[r * stride + c], row + r, c); };
         v.column[c] = Op::merge(Op::merge(Op::merge(at(0), at(1)), Op::merge(at(2), at(3))),
                                 Op::merge(Op::merge(at(4), at(5)), Op::merge(at(6), at(7))));
       }
@@ -167,7 +171,7 @@ Tile<Op> tile_tree(const Op& op, const typename Op::Element* x, int64_t stride, 
       count += kRows;
       row += kRows;
     } else {
-      for (int c = 0; c < columns; ++c) v.column[c] = op.load(p[c], row);
+      for (int c = 0; c < columns; ++c) v.column[c] = load(p[c], row, c);
       push(v, 0);
       ++count;
       ++row;
@@ -188,6 +192,7 @@ void reduce_columns(const Op& op, void* out, const typename Op::Element* x, cons
   const int64_t stride = layout.reduced[0].in;
   const int64_t tiles = ceil_div(across.size, kTile);
   const int64_t tasks = layout.outputs / across.size * tiles;
+  auto load = [&op](const typename Op::Element& x, int64_t row, int) { return op.load(x, row); };
   auto visit = [&](int64_t task, auto&& make) {
     const int64_t column = task % tiles * kTile;
     const int64_t output = task / tiles * across.size + column;
@@ -199,7 +204,9 @@ void reduce_columns(const Op& op, void* out, const typename Op::Element* x, cons
   if (tasks >= 8 || layout.length * kTile <= kPiece) {
     parallel_for(tasks, std::max<int64_t>(1, kPiece / (layout.length * kTile)), [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task)
-        visit(task, [&](const typename Op::Element* p, int columns) { return tile_tree(op, p, stride, 0, layout.length, columns); });
+        visit(task, [&](const typename Op::Element* p, int columns) {
+          return tile_tree<Op>(p, stride, 0, layout.length, columns, load);
+        });
     });
     return;
   }
@@ -210,7 +217,7 @@ void reduce_columns(const Op& op, void* out, const typename Op::Element* x, cons
       Tile<Op> nodes[2][kTilePieces];
       parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
-          nodes[0][i] = tile_tree(op, p, stride, i * piece, std::min(layout.length, (i + 1) * piece), columns);
+          nodes[0][i] = tile_tree<Op>(p, stride, i * piece, std::min(layout.length, (i + 1) * piece), columns, load);
       });
       struct Whole {
         using Acc = Tile<Op>;

@@ -38,8 +38,11 @@ template <typename A>
 GPUKIT_DEVICE A multiply(A a, A b) {
   return a * b;
 }
+/// Times one is no change, also of infinities and signed zeros: padding must not show.
 template <typename R>
 GPUKIT_DEVICE complex<R> multiply(complex<R> a, complex<R> b) {
+  if (b.re == R(1) && b.im == R(0)) return a;
+  if (a.re == R(1) && a.im == R(0)) return b;
   return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
@@ -96,7 +99,9 @@ struct Prod {
   static GPUKIT_DEVICE Acc identity() { return Constant<Acc>::of(1.0); }
   static GPUKIT_DEVICE Acc load(T x, int64_t, const ReduceParams&) { return static_cast<Acc>(gpukit::load(x)); }
   static GPUKIT_DEVICE Acc merge(Acc a, Acc b) { return multiply(a, b); }
-  static GPUKIT_DEVICE void finish(void* out, int64_t at, Acc a, const ReduceParams&) { store_accumulated<T>(out, at, a); }
+  static GPUKIT_DEVICE void finish(void* out, int64_t at, Acc a, const ReduceParams&) {
+    store_accumulated<T>(out, at, a);
+  }
 };
 
 /// Integers wide enough to compare, and the lowest of each type. Minima are maxima of values whose order is reversed:
@@ -245,10 +250,13 @@ struct Variance {
   using Acc = Moments<Real>;
   static constexpr bool kAnyOrder = false;
   static GPUKIT_DEVICE Acc identity() { return {0, 0, 0}; }
-  static GPUKIT_DEVICE Acc load(T x, int64_t, const ReduceParams&) { return {1, static_cast<Real>(gpukit::load(x)), 0}; }
+  static GPUKIT_DEVICE Acc load(T x, int64_t, const ReduceParams&) {
+    return {1, static_cast<Real>(gpukit::load(x)), 0};
+  }
   static GPUKIT_DEVICE Acc merge(Acc a, Acc b) {
     const Real d = b.mean - a.mean;
-    if (a.count == b.count) return {a.count + b.count, (a.mean + b.mean) * Real(0.5), a.m2 + b.m2 + d * d * (a.count * Real(0.5))};
+    if (a.count == b.count)
+      return {a.count + b.count, (a.mean + b.mean) * Real(0.5), a.m2 + b.m2 + d * d * (a.count * Real(0.5))};
     if (b.count == 0) return a;
     if (a.count == 0) return b;
     const Real n = a.count + b.count;

@@ -5,7 +5,7 @@
 namespace gpukit {
 
 struct ReduceParams {
-  int64_t length;    // elements merged into one output, at least 1
+  int64_t length;  // elements merged into one output, at least 1
   int64_t outputs;
   Divisor segments;  // partial results per output; 1: the first kernel writes the output itself
 

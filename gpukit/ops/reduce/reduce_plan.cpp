@@ -8,10 +8,10 @@ namespace gpukit {
 namespace {
 
 constexpr int kWarps = kReduceThreads / 32;
-constexpr int64_t kManyWarps = 8192;       // enough to fill any chip several times
+constexpr int64_t kManyWarps = 8192;  // enough to fill any chip several times
 constexpr int64_t kManyBlocks = 1024;
-constexpr int64_t kChunksPerWarp = 4;      // less, and blocks come and go too fast
-constexpr int64_t kSplitFrom = 32;         // chunks of one row below which a second kernel costs more than it gains
+constexpr int64_t kChunksPerWarp = 4;  // less, and blocks come and go too fast
+constexpr int64_t kSplitFrom = 32;     // chunks of one row below which a second kernel costs more than it gains
 constexpr int64_t kMaxGrid = 0x7fffffff;
 
 /// Far first; a broadcast axis counts as far, so that what is contiguous comes last.
@@ -116,9 +116,11 @@ void plan_columns(ReducePlan& plan, int vector, int accumulator_bytes, int64_t m
   p.column_blocks = make_divisor(blocks);
 
   auto pieces = [&](int64_t segment) { return ceil_div(p.length, segment); };
-  while (rows > 8 && p.batches * blocks * pieces(ty * rows) < kManyBlocks / 2 && pieces(ty * rows / 2) <= max_segments) rows /= 2;
+  while (rows > 8 && p.batches * blocks * pieces(ty * rows) < kManyBlocks / 2 && pieces(ty * rows / 2) <= max_segments)
+    rows /= 2;
   int64_t segment = ceil_power(p.length);
-  while (segment > ty * rows && p.batches * blocks * pieces(segment) < kManyBlocks && pieces(segment / 2) <= max_segments)
+  while (segment > ty * rows && p.batches * blocks * pieces(segment) < kManyBlocks &&
+         pieces(segment / 2) <= max_segments)
     segment /= 2;
   segment = std::max(segment, ty * rows);
   p.tx = static_cast<int32_t>(tx);
@@ -136,7 +138,8 @@ void plan_columns(ReducePlan& plan, int vector, int accumulator_bytes, int64_t m
 
 }  // namespace
 
-ReduceLayout reduce_layout(const Dims& shape, const Dims& in_strides, uint32_t reduced, const Dims& out_strides, bool keep_order) {
+ReduceLayout reduce_layout(const Dims& shape, const Dims& in_strides, uint32_t reduced, const Dims& out_strides,
+                           bool keep_order) {
   ReduceLayout layout;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (reduced >> axis & 1u) {

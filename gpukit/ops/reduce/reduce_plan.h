@@ -26,14 +26,15 @@ struct ReduceLayout {
 
 /// `reduced` is a bit per axis of `shape`. `out_strides` has an entry per axis of `shape`. With `keep_order` reduced
 /// axes stay in the array's own order, else they go by memory.
-ReduceLayout reduce_layout(const Dims& shape, const Dims& in_strides, uint32_t reduced, const Dims& out_strides, bool keep_order);
+ReduceLayout reduce_layout(const Dims& shape, const Dims& in_strides, uint32_t reduced, const Dims& out_strides,
+                           bool keep_order);
 
 enum class ReduceForm : uint8_t { rows, strided, columns };
 
 struct ReducePlan {
   ReduceForm form = ReduceForm::strided;
   unsigned grid = 1, block = kReduceThreads, shared_bytes = 0;
-  unsigned finish_grid = 0;        // 0: one kernel does it all
+  unsigned finish_grid = 0;  // 0: one kernel does it all
   int64_t partials_bytes = 0;
   ReduceParams params{};
 };

@@ -1,7 +1,7 @@
 #include <nanobind/stl/optional.h>
 
-#include "gpukit/ops/reduce/reduce.h"
 #include "gpukit/base/error.h"
+#include "gpukit/ops/reduce/reduce.h"
 #include "gpukit/python/bind.h"
 
 namespace gpukit {
@@ -30,7 +30,8 @@ void typed(nb::module_& m, const char* name, const char* doc) {
         const std::optional<DType> type = to_optional_dtype(dtype);
         return with_out(name, out, [&](const Array* target) { return F(x, axes, keepdims, type, target); });
       },
-      "a"_a, "axis"_a = nb::none(), "keepdims"_a = false, nb::kw_only(), "dtype"_a = nb::none(), "out"_a = nb::none(), doc);
+      "a"_a, "axis"_a = nb::none(), "keepdims"_a = false, nb::kw_only(), "dtype"_a = nb::none(), "out"_a = nb::none(),
+      doc);
 }
 
 template <Plain F>
@@ -52,7 +53,8 @@ void spread(nb::module_& m, const char* name, const char* doc) {
       [name](const ArrayObject& a, nb::handle axis, bool keepdims, double correction, std::optional<double> ddof,
              nb::handle out) {
         const Array& x = to_array(name, "a", a);
-        if (ddof && correction != 0) throw ArgumentError(name, "ddof", "not be given beside correction", std::to_string(*ddof));
+        if (ddof && correction != 0)
+          throw ArgumentError(name, "ddof", "not be given beside correction", std::to_string(*ddof));
         const Axes axes = to_optional_axes(name, axis);
         const double taken = ddof.value_or(correction);
         return with_out(name, out, [&](const Array* target) { return F(x, axes, taken, keepdims, target); });
@@ -85,8 +87,12 @@ void bind_reduce(nb::module_& m) {
   plain<&all>(m, "all", "True where all elements over the axes are not 0.");
   spread<&var>(m, "var", "Variance over the axes, divided by count - correction. ddof is another name of correction.");
   spread<&gpukit::std>(m, "std", "Standard deviation over the axes: the root of var.");
-  place<&argmax>(m, "argmax", "First index (int64) of the largest element along an axis, or in the flattened array. The first NaN wins.");
-  place<&argmin>(m, "argmin", "First index (int64) of the smallest element along an axis, or in the flattened array. The first NaN wins.");
+  place<&argmax>(
+      m, "argmax",
+      "First index (int64) of the largest element along an axis, or in the flattened array. The first NaN wins.");
+  place<&argmin>(
+      m, "argmin",
+      "First index (int64) of the smallest element along an axis, or in the flattened array. The first NaN wins.");
   m.def(
       "sum_axis",
       [](const ArrayObject& a, nb::handle axis, nb::handle out) {

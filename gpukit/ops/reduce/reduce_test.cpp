@@ -66,7 +66,8 @@ TEST_P(Reduce, CumsumEqualsSumsOfPrefixes) {
     const Array x = make_array(random_values(static_cast<size_t>(n), 3), {n}, DType::float32, device());
     const std::vector<float> values = floats(x), running = floats(cumsum(x));
     for (int64_t i : {int64_t{0}, n / 7, n / 3, n / 2, n - 1})
-      EXPECT_EQ(running[static_cast<size_t>(i)], pairwise({values.begin(), values.begin() + i + 1})) << n << " at " << i;
+      EXPECT_EQ(running[static_cast<size_t>(i)], pairwise({values.begin(), values.begin() + i + 1}))
+          << n << " at " << i;
     EXPECT_EQ(running.back(), floats(sum(x))[0]) << n;
   }
 }
@@ -150,8 +151,13 @@ TEST(ReduceThreads, NumberOfThreadsChangesNoBit) {
   std::vector<std::vector<float>> first;
   for (int threads = 1; threads <= 4; ++threads) {
     set_num_threads(threads);
-    const std::vector<std::vector<float>> got = {floats(sum(flat)), floats(cumsum(flat)), floats(var(flat)), floats(sum(matrix, Dims{0})),
-                                                 floats(mean(matrix, Dims{1})), floats(sum(tall, Dims{0})), floats(cumsum(matrix, 0))};
+    const std::vector<std::vector<float>> got = {floats(sum(flat)),
+                                                 floats(cumsum(flat)),
+                                                 floats(var(flat)),
+                                                 floats(sum(matrix, Dims{0})),
+                                                 floats(mean(matrix, Dims{1})),
+                                                 floats(sum(tall, Dims{0})),
+                                                 floats(cumsum(matrix, 0))};
     if (threads == 1) first = got;
     EXPECT_EQ(got, first) << threads;
   }
@@ -163,7 +169,9 @@ TEST(ReduceThreads, NumberOfThreadsChangesNoBit) {
 ReduceLayout layout_of(const Dims& shape, const Dims& strides, uint32_t reduced, bool keep_order = false) {
   return reduce_layout(shape, strides, reduced, Dims::filled(shape.rank(), 0), keep_order);
 }
-ReduceLayout contiguous_layout(const Dims& shape, uint32_t reduced) { return layout_of(shape, contiguous_strides(shape), reduced); }
+ReduceLayout contiguous_layout(const Dims& shape, uint32_t reduced) {
+  return layout_of(shape, contiguous_strides(shape), reduced);
+}
 
 TEST(ReduceLayout, MergesAndOrdersAxes) {
   const ReduceLayout full = contiguous_layout({4, 5, 6}, 0b111);
@@ -189,11 +197,11 @@ TEST(ReducePlan, Table) {
   };
   const int64_t m = 16384, n = 8192;
   const Row table[] = {
-      {{m, n}, 0b11, 2, ReduceForm::rows, true},       {{m, n}, 0b11, 4, ReduceForm::rows, true},
-      {{m, n}, 0b10, 2, ReduceForm::rows, false},      {{m, n}, 0b10, 4, ReduceForm::rows, false},
-      {{m, n}, 0b01, 2, ReduceForm::columns, true},    {{m, n}, 0b01, 4, ReduceForm::columns, true},
-      {{100, 3}, 0b10, 4, ReduceForm::strided, false}, {{100, 33}, 0b10, 4, ReduceForm::strided, false},
-      {{4096}, 0b1, 4, ReduceForm::rows, false},       {{8, 16, 32}, 0b101, 4, ReduceForm::strided, false},
+      {{m, n}, 0b11, 2, ReduceForm::rows, true},           {{m, n}, 0b11, 4, ReduceForm::rows, true},
+      {{m, n}, 0b10, 2, ReduceForm::rows, false},          {{m, n}, 0b10, 4, ReduceForm::rows, false},
+      {{m, n}, 0b01, 2, ReduceForm::columns, true},        {{m, n}, 0b01, 4, ReduceForm::columns, true},
+      {{100, 3}, 0b10, 4, ReduceForm::strided, false},     {{100, 33}, 0b10, 4, ReduceForm::strided, false},
+      {{4096}, 0b1, 4, ReduceForm::rows, false},           {{8, 16, 32}, 0b101, 4, ReduceForm::strided, false},
       {{8, 16, 32}, 0b010, 4, ReduceForm::columns, false},
   };
   for (const Row& row : table) {
@@ -232,7 +240,8 @@ TEST(Divisor, IsExact) {
     const auto high = static_cast<uint64_t>(static_cast<unsigned __int128>(d.magic) * static_cast<uint64_t>(n) >> 64);
     return static_cast<int64_t>((high + static_cast<uint64_t>(n)) >> d.shift);
   };
-  for (int64_t d : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, int64_t{641}, int64_t{1} << 31, (int64_t{1} << 40) + 1, int64_t{1} << 62})
+  for (int64_t d : {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, int64_t{641}, int64_t{1} << 31,
+                    (int64_t{1} << 40) + 1, int64_t{1} << 62})
     for (int64_t n : {int64_t{0}, int64_t{1}, d - 1, d, d + 1, (d / 2) * 2 + 1, (int64_t{1} << 62) - 1, INT64_MAX})
       EXPECT_EQ(quotient(n, make_divisor(d)), n / d) << n << " / " << d;
 }

@@ -18,7 +18,8 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
   part.load(x, p);
   const C top = part.template reduce<TreeMax<C>>(p, shared, [](C v, int, int) { return v; });
   C e[RowPart<T, V>::kUnits][V];
-  const C total = part.template reduce<TreeSum<C>>(p, shared, [&](C v, int u, int k) { return e[u][k] = exponential(v - top); });
+  const C total =
+      part.template reduce<TreeSum<C>>(p, shared, [&](C v, int u, int k) { return e[u][k] = exponential(v - top); });
   const C scale = C(1) / total;
   part.store(out, p, [&](C, int u, int k) { return e[u][k] * scale; });
 }
@@ -82,7 +83,8 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 8 ? 1 : 2)
   T* to = out + space_offset(p.rank, p.shape, p.out, output);
 
   C top[V], scale[V];
-  columns_tree<TreeMax<C>, V>(top, SoftmaxColumns<T, V, false>{from, p.in_step, top}, 0, p.width, p.tx, p.ty, p.rows_per_thread, shared, slots);
+  columns_tree<TreeMax<C>, V>(top, SoftmaxColumns<T, V, false>{from, p.in_step, top}, 0, p.width, p.tx, p.ty,
+                              p.rows_per_thread, shared, slots);
   // Only y == 0 has the result: it goes to the others through shared memory.
   __syncthreads();
 #pragma unroll
@@ -92,7 +94,8 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 8 ? 1 : 2)
 #pragma unroll
   for (int k = 0; k < V; ++k) top[k] = shared[tx * V + k];
   __syncthreads();
-  columns_tree<TreeSum<C>, V>(scale, SoftmaxColumns<T, V, true>{from, p.in_step, top}, 0, p.width, p.tx, p.ty, p.rows_per_thread, shared, slots);
+  columns_tree<TreeSum<C>, V>(scale, SoftmaxColumns<T, V, true>{from, p.in_step, top}, 0, p.width, p.tx, p.ty,
+                              p.rows_per_thread, shared, slots);
   __syncthreads();
 #pragma unroll
   for (int k = 0; k < V; ++k)

@@ -8,9 +8,9 @@ namespace {
 
 /// Forms of RowForm, each with 16-byte accesses and without.
 const jit::KernelSet kernels("gpukit/ops/softmax/softmax.cuh",
-                             {"gpukit::softmax_rows<{T}, true>", "gpukit::softmax_rows<{T}, false>", "gpukit::softmax_wide<{T}, true>",
-                              "gpukit::softmax_wide<{T}, false>", "gpukit::softmax_columns<{T}, true>",
-                              "gpukit::softmax_columns<{T}, false>"},
+                             {"gpukit::softmax_rows<{T}, true>", "gpukit::softmax_rows<{T}, false>",
+                              "gpukit::softmax_wide<{T}, true>", "gpukit::softmax_wide<{T}, false>",
+                              "gpukit::softmax_columns<{T}, true>", "gpukit::softmax_columns<{T}, false>"},
                              {DType::float16, DType::bfloat16, DType::float32, DType::float64});
 
 }  // namespace
