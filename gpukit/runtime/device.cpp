@@ -28,9 +28,11 @@ struct CudaProbe {
   std::string reason;
 };
 
+/// Read by every submission: no constructor to check for.
+constinit std::atomic<DeviceState*> g_opened[2][kMaxDevices] = {};
+
 struct Registry {
   std::mutex mutex;
-  std::atomic<DeviceState*> opened[2][kMaxDevices] = {};
   std::atomic<const driver::CudaTable*> host{nullptr};
   std::vector<DeviceState*> dropped;  // by replace_host_driver: arrays may still refer to them
   std::unique_ptr<CudaProbe> probe;
@@ -111,7 +113,7 @@ DeviceState& open_slow(Device device) {
   if (cuda) check_chip(api.properties(device.index));
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
-  std::atomic<DeviceState*>& slot = r.opened[static_cast<int>(device.kind)][device.index];
+  std::atomic<DeviceState*>& slot = g_opened[static_cast<int>(device.kind)][device.index];
   if (DeviceState* state = slot.load(std::memory_order_acquire)) return *state;
   auto state = std::make_unique<DeviceState>(api, device.index);
   slot.store(state.get(), std::memory_order_release);
@@ -129,7 +131,7 @@ DeviceState::DeviceState(const driver::Api& api, int ordinal) : context(api, ord
 
 DeviceState& open_device(Device device) {
   if (static_cast<uint16_t>(device.index) < kMaxDevices) [[likely]] {
-    DeviceState* state = registry().opened[static_cast<int>(device.kind)][device.index].load(std::memory_order_acquire);
+    DeviceState* state = g_opened[static_cast<int>(device.kind)][device.index].load(std::memory_order_acquire);
     if (state != nullptr && device.kind == DeviceKind::cpu) return *state;
     if (device.kind == DeviceKind::cuda && forked_since_cuda()) throw DeviceError(kForkText);
     if (state != nullptr) return *state;
@@ -217,7 +219,7 @@ void synchronize(driver::Stream& stream, const char* caller) {
 void replace_host_driver(const driver::CudaTable& table) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
-  for (auto& slot : r.opened[static_cast<int>(DeviceKind::cpu)]) {
+  for (auto& slot : g_opened[static_cast<int>(DeviceKind::cpu)]) {
     if (DeviceState* state = slot.exchange(nullptr, std::memory_order_acq_rel)) r.dropped.push_back(state);
   }
   r.host.store(&table, std::memory_order_release);

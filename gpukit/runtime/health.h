@@ -15,7 +15,10 @@ class Health {
   }
   /// `name` must live for the process or until the kernel's library is gone; only the pointer is kept.
   void note_launch(const char* name) {
-    recent_[next_.fetch_add(1, std::memory_order_relaxed) % kRecent].store(name, std::memory_order_relaxed);
+    // Two threads may take one slot: a name of the list is lost, the launch path keeps a locked instruction less.
+    const uint32_t next = next_.load(std::memory_order_relaxed);
+    next_.store(next + 1, std::memory_order_relaxed);
+    recent_[next % kRecent].store(name, std::memory_order_relaxed);
   }
   /// Marks the context dead when `code` is sticky. Always returns the launches before it, newest first.
   std::string note_error(int code, const std::string& text);
