@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-import time
+import timeit
 from collections.abc import Callable
 from typing import Any
 
@@ -65,21 +65,16 @@ def against_torch_us(
 
 
 def submit_times_us(
-    calls: list[tuple[Callable[[], Any], Callable[[], Any]]], count: int = 256, rounds: int = 50
+    calls: list[tuple[str, dict[str, Any], Callable[[], Any]]], count: int = 256, rounds: int = 50
 ) -> list[float]:
-    """(call, synchronize) pairs: `count` calls on an idle stream, host time without the sync, median of `rounds`."""
+    """(statement, names, synchronize): `count` runs on an idle stream, host time without the sync, median of `rounds`."""
+    timers = [timeit.Timer(statement, globals=names) for statement, names, _ in calls]
     samples: list[list[float]] = [[] for _ in calls]
-    for call, synchronize in calls:
-        for _ in range(count):
-            call()
-        synchronize()
-    for _ in range(rounds):
-        for index, (call, synchronize) in enumerate(calls):
+    for turn in range(rounds + 1):
+        for index, (_, _, synchronize) in enumerate(calls):
             synchronize()
-            begin = time.perf_counter()
-            for _ in range(count):
-                call()
-            elapsed = time.perf_counter() - begin
+            elapsed = timers[index].timeit(count)
             synchronize()
-            samples[index].append(elapsed * 1e6 / count)
+            if turn > 0:
+                samples[index].append(elapsed * 1e6 / count)
     return [statistics.median(s) for s in samples]

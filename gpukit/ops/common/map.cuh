@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kMapThreads, map_blocks(sizeof(typename Op::A)
   const A sa = scalar_of<A>(args, 0);
   if (begin + kBlock <= n && vector_aligned<V>(out) && vector_aligned<V>(a)) {
     const int64_t at = begin + threadIdx.x * V;
-    if constexpr (Op::kCost == 2) {
+    if constexpr (Op::kCost == 3) {
       Vec<A, V> next[1];
       load_vectors<V, 1>(next, a, at, sa);
 #pragma unroll 1
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kMapThreads, map_blocks(sizeof(typename Op::A)
   const B sb = scalar_of<B>(args, 1);
   if (begin + kBlock <= n && vector_aligned<V>(out) && vector_aligned<V>(a) && vector_aligned<V>(b)) {
     const int64_t at = begin + threadIdx.x * V;
-    if constexpr (Op::kCost == 2) {
+    if constexpr (Op::kCost == 3) {
       Vec<A, V> next_a[1];
       Vec<B, V> next_b[1];
       load_vectors<V, 1>(next_a, a, at, sa);

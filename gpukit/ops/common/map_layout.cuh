@@ -22,13 +22,13 @@ struct MapArgs {
 
 /// Contiguous kernels: elements of one access, and accesses of one thread. `widest` is the largest item size of the
 /// operands. `cost` is -1 for bool results of wider inputs, 0 for a few instructions, 1 for short functions, 2 for long
-/// ones. One access of a single input fills the memory best (0.99 of a copy; two 0.96, four 0.94); a long function asks
-/// for its next access before it computes.
+/// ones, 3 for those that take longer than their memory: these ask for the next access before they compute. One access
+/// of a single input fills the memory best (0.99 of a copy; two 0.96, four 0.94).
 constexpr int map_vector(int widest) { return 16 / widest; }
 constexpr int map_unroll(int num_inputs, int cost) {
   if (cost < 0) return 4;
-  if (cost == 2) return num_inputs == 1 ? 8 : 4;
-  return num_inputs == 1 ? 1 : 2;
+  if (cost == 3) return num_inputs == 1 ? 8 : 4;
+  return num_inputs == 1 || cost == 2 ? 1 : 2;
 }
 constexpr int64_t map_block_elements(int num_inputs, int widest, int cost) {
   return int64_t{kMapThreads} * map_vector(widest) * map_unroll(num_inputs, cost);

@@ -6,6 +6,7 @@
 // One kernel serves a group of functions: Op::dispatch(code, body) calls body(F{}) with the function of that code.
 #pragma once
 #include "gpukit/ops/common/map.cuh"
+#include "gpukit/ops/common/map_pack.cuh"
 
 namespace gpukit {
 
@@ -196,7 +197,7 @@ template <int kWidest, typename T>
 struct TiledInput {
   static constexpr MapTile kTile = map_tile(kWidest);
   static constexpr int P = kTile.pack;
-  Vec<T, P> v[kTile.packs];
+  Pack<T, P> v[kTile.packs];
   int tile;  // its place in shared memory, or -1
 
   /// What is read where it lies. All inputs ask before the first one turns, which waits for its own reads.
@@ -209,13 +210,20 @@ struct TiledInput {
 #pragma unroll
       for (int k = 0; k < kTile.packs; ++k)
 #pragma unroll
-        for (int i = 0; i < P; ++i) v[k].v[i] = scalar_of<T>(args, slot);
-    } else {
-      const auto from = walk.template in_memory<T>(p, slot + 1, map, block);
-#pragma unroll
-      for (int k = 0; k < kTile.packs; ++k)
-        if (k < walk.count) from.load(v[k], k, walk.left, map.strides[slot + 1][map.rank - 1]);
+        for (int i = 0; i < P; ++i) v[k].set(i, scalar_of<T>(args, slot));
+      return;
     }
+    const auto from = walk.template in_memory<T>(p, slot + 1, map, block);
+    if (walk.count == kTile.packs && (P == 1 || walk.left >= from.whole)) {
+#pragma unroll
+      for (int k = 0; k < kTile.packs; ++k) v[k].load(from.p + k * from.next);
+      return;
+    }
+    const int64_t step = map.strides[slot + 1][map.rank - 1];
+#pragma unroll
+    for (int k = 0; k < kTile.packs; ++k)
+#pragma unroll
+      for (int i = 0; i < P; ++i) v[k].set(i, k < walk.count && i < walk.left ? from.p[k * from.next + i * step] : T{});
   }
   template <int N>
   GPUKIT_DEVICE void turn(const T* p, int slot, const StridedMap& map, const MapBlock<N>& block, int& shared) {
@@ -228,19 +236,28 @@ struct TiledInput {
     if (tile < 0) return;
     constexpr int kPitch = kTile.lanes + 1;
     const int row = (walk.ty % P) * 32 + walk.ty / P;
-    const auto* mine = reinterpret_cast<const Vec<T, P>*>(map_shared + tile) + row * kPitch + walk.tx;
+    const T* mine = reinterpret_cast<const T*>(map_shared + tile) + (row * kPitch + walk.tx) * P;
 #pragma unroll
-    for (int k = 0; k < kTile.packs; ++k) v[k] = mine[k * (kMapThreads / kTile.lanes / P) * kPitch];
+    for (int k = 0; k < kTile.packs; ++k) v[k].load(mine + k * (kMapThreads / kTile.lanes / P) * kPitch * P);
   }
 };
 
 template <int kWidest, typename Out, int N>
-GPUKIT_DEVICE void store_tiled(Out* out, const Vec<Out, map_tile(kWidest).pack> (&y)[map_tile(kWidest).packs],
+GPUKIT_DEVICE void store_tiled(Out* out, const Pack<Out, map_tile(kWidest).pack> (&y)[map_tile(kWidest).packs],
                                const StridedMap& map, const MapBlock<N>& block, const Walk<kWidest>& walk) {
+  constexpr MapTile kTile = map_tile(kWidest);
   const auto to = walk.template in_memory<Out>(out, 0, map, block);
+  if (walk.count == kTile.packs && (kTile.pack == 1 || walk.left >= to.whole)) {
 #pragma unroll
-  for (int k = 0; k < map_tile(kWidest).packs; ++k)
-    if (k < walk.count) to.store(y[k], k, walk.left, map.strides[0][map.rank - 1]);
+    for (int k = 0; k < kTile.packs; ++k) y[k].store(to.p + k * to.next);
+    return;
+  }
+  const int64_t step = map.strides[0][map.rank - 1];
+#pragma unroll
+  for (int k = 0; k < kTile.packs; ++k)
+#pragma unroll
+    for (int i = 0; i < kTile.pack; ++i)
+      if (k < walk.count && i < walk.left) to.p[k * to.next + i * step] = y[k].get(i);
 }
 
 /// Single bytes take too many registers this way, long functions too much code.
@@ -262,7 +279,7 @@ __global__ void __launch_bounds__(kMapThreads, strided_blocks(1, sizeof(typename
   if constexpr (whole_tiles<Op>(kWidest)) {
     if (map.tiled != 0) {
       TiledInput<kWidest, typename Op::A> x;
-      Vec<typename Op::Out, P> y[kTile.packs];
+      Pack<typename Op::Out, P> y[kTile.packs];
       int used = 0;
       x.ask(a, 0, map, args, block, walk);
       x.turn(a, 0, map, block, used);
@@ -272,7 +289,7 @@ __global__ void __launch_bounds__(kMapThreads, strided_blocks(1, sizeof(typename
 #pragma unroll
         for (int k = 0; k < kTile.packs; ++k)
 #pragma unroll
-          for (int i = 0; i < P; ++i) y[k].v[i] = decltype(f)::apply(x.v[k].v[i], args);
+          for (int i = 0; i < P; ++i) y[k].set(i, decltype(f)::apply(x.v[k].get(i), args));
       });
       return store_tiled<kWidest>(out, y, map, block, walk);
     }
@@ -315,7 +332,7 @@ __global__ void __launch_bounds__(kMapThreads, strided_blocks(2, sizeof(typename
     if (map.tiled != 0) {
       TiledInput<kWidest, typename Op::A> x;
       TiledInput<kWidest, typename Op::B> y;
-      Vec<typename Op::Out, P> z[kTile.packs];
+      Pack<typename Op::Out, P> z[kTile.packs];
       int used = 0;
       x.ask(a, 0, map, args, block, walk);
       y.ask(b, 1, map, args, block, walk);
@@ -328,7 +345,7 @@ __global__ void __launch_bounds__(kMapThreads, strided_blocks(2, sizeof(typename
 #pragma unroll
         for (int k = 0; k < kTile.packs; ++k)
 #pragma unroll
-          for (int i = 0; i < P; ++i) z[k].v[i] = decltype(f)::apply(x.v[k].v[i], y.v[k].v[i], args);
+          for (int i = 0; i < P; ++i) z[k].set(i, decltype(f)::apply(x.v[k].get(i), y.v[k].get(i), args));
       });
       return store_tiled<kWidest>(out, z, map, block, walk);
     }

@@ -212,7 +212,7 @@ struct FloorDivide {
 };
 
 struct Power {
-  static constexpr int kCost = 2;
+  static constexpr int kCost = 3;
   template <typename T>
   static GPUKIT_DEVICE T apply(T a, T b) {
     if constexpr (NumberTraits<T>::kFloat) {

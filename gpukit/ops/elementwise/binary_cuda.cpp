@@ -73,7 +73,7 @@ Place integer_place(BinaryOp op) {
     case BinaryOp::maximum: return {4, 8, 0};
     case BinaryOp::remainder: return {5, 9, 2};
     case BinaryOp::floor_divide: return {6, 9, 2};
-    default: return {7, 9, 2};
+    default: return {7, 9, 3};
   }
 }
 
@@ -93,7 +93,7 @@ MapKernels kernels_for(BinaryOp op, DType dtype) {
   if (is_complex(dtype)) return at(complex_kernels, dtype, {number, 4, 0});
   if (is_integer(dtype)) return at(integer_kernels, dtype, integer_place(op));
   const bool costly = op >= BinaryOp::remainder;
-  return at(float_kernels, dtype, {number, costly ? 11 : 10, costly ? 2 : 0});
+  return at(float_kernels, dtype, {number, costly ? 11 : 10, op == BinaryOp::power ? 3 : costly ? 2 : 0});
 }
 
 }  // namespace

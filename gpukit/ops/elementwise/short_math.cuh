@@ -137,11 +137,11 @@ GPUKIT_DEVICE float asin_short(float x) {
 }
 GPUKIT_DEVICE float acos_short(float x) {
   const float a = fabsf(x);
-  const bool far = a > 0.5f;
+  const bool far = a > 0.5f, positive = x > 0.0f;
   const float z = far ? fmaf(a, -0.5f, 0.5f) : a * a;
   const float r = asin_of_root(far ? sqrt_approx(z) : a, z);
-  if (far) return x > 0.0f ? 2.0f * r : fmaf(r, -2.0f, kPi);
-  return kHalfPi - copysignf(r, x);
+  const float base = far ? (positive ? 0.0f : kPi) : kHalfPi;
+  return fmaf(r, copysignf(far ? 2.0f : 1.0f, far == positive ? 1.0f : -1.0f), base);
 }
 
 /// atan of t in [0, 1].
@@ -204,9 +204,11 @@ GPUKIT_DEVICE float remainder_short(float a, float b) {
   const float size = fabsf(b);
   float r;
   if (fabsf(a) < 4096.0f * size && size < 1e30f && size > 1e-30f) {
-    r = fmaf(-floorf(a * reciprocal_approx(b)), b, a);
+    r = fmaf(-floorf(fabsf(a) * reciprocal_approx(size)), size, fabsf(a));
     // The quotient may be one off.
-    if (fabsf(r) >= size) r -= copysignf(size, r);
+    if (r < 0.0f) r += size;
+    if (r >= size) r -= size;
+    r = copysignf(r, a);
   } else {
     r = fmodf(a, b);
   }

@@ -61,14 +61,15 @@ const jit::KernelSet trigonometric_kernels(kMathSource,
 
 int from(UnaryOp op, UnaryOp first) { return static_cast<int>(op) - static_cast<int>(first); }
 
-/// kCost of the functions in math.cuh.
-int math_cost(UnaryOp op) {
+/// kCost of Math in unary_math.cuh.
+int math_cost(UnaryOp op, DType dtype) {
+  const int costly = itemsize(dtype) == 2 ? 3 : 2;
   switch (op) {
     case UnaryOp::expm1:
     case UnaryOp::log1p:
     case UnaryOp::tanh:
-    case UnaryOp::erf: return 2;
-    default: return op >= UnaryOp::sin ? 2 : 1;
+    case UnaryOp::erf: return costly;
+    default: return op >= UnaryOp::sin ? costly : 1;
   }
 }
 
@@ -80,8 +81,8 @@ MapKernels kernels_for(UnaryOp op, DType dtype) {
     const int index = from(op, UnaryOp::isnan);
     return is_complex(dtype) ? at(complex_kernels, 4 + index, 7, -1) : at(float_kernels, 13 + index, 16, -1);
   }
-  if (op >= UnaryOp::sin) return at(trigonometric_kernels, from(op, UnaryOp::sin), 8, math_cost(op));
-  if (op >= UnaryOp::exp) return at(exponential_kernels, from(op, UnaryOp::exp), 13, math_cost(op));
+  if (op >= UnaryOp::sin) return at(trigonometric_kernels, from(op, UnaryOp::sin), 8, math_cost(op, dtype));
+  if (op >= UnaryOp::exp) return at(exponential_kernels, from(op, UnaryOp::exp), 13, math_cost(op, dtype));
   if (is_complex(dtype)) return at(complex_kernels, op == UnaryOp::negative ? 0 : op == UnaryOp::square ? 1 : 2, 3, 0);
   return is_integer(dtype) ? at(integer_kernels, static_cast<int>(op), 6, 0)
                            : at(float_kernels, static_cast<int>(op), 11, 0);

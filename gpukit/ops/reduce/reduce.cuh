@@ -92,7 +92,7 @@ constexpr int reduce_blocks() {
 
 // reduce_rows: the reduced axes are one contiguous run whose start and length are multiples of 16 bytes.
 template <typename Op>
-__global__ void __launch_bounds__(kReduceThreads, reduce_blocks<Op>())
+__global__ void __launch_bounds__(kReduceThreads, reduce_blocks<Op>() == 3 ? 4 : reduce_blocks<Op>())
     reduce_rows(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials,
                 const __grid_constant__ ReduceParams p) {
   constexpr int V = 16 / sizeof(typename Op::Element);
