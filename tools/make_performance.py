@@ -44,8 +44,16 @@ GROUPS = [
 
 HOW = """Times of kernels are medians over repeats between two events on an idle device, contenders in turns in the same
 run; sizes are 16384 x 8192. The copy ceiling is the faster of the driver's and torch's device-to-device copy of 1 GiB, the
-read ceiling the fastest of four launches of a kernel that only reads 1 GiB. Submit times are 256 calls on an idle stream,
+read ceiling the fastest of four launches of a kernel that only reads as many bytes. Submit times are 256 calls on an idle stream,
 without the wait, median of 50 rounds. `bench/measure.py` is the program; `make gpu-test` runs it and checks every limit."""
+
+MISSED = """Rows marked **no** do not hold yet, and why:
+
+- Elementwise rows just below 1 are ties with torch at the speed of memory, within the spread between two runs.
+- sin, cos, tan, asin, acos, atan, erf and remainder of bfloat16 are bound by arithmetic: 8 elements per 16 bytes.
+- Transposed bfloat16 operands keep too few bytes in flight: registers limit the blocks per multiprocessor.
+- The full sum of bfloat16 pays for its second kernel.
+- `gp.add` adds Python's call and our checks to the bare launch."""
 
 EMPTY = (
     "Nothing was measured yet: there is no file in `bench/results`. `make gpu-test` on a machine with a GPU writes one."
@@ -155,7 +163,7 @@ def generate(results: list[Result], limits: list[Limit]) -> str:
     if any(bars(result) for result in results):
         picture = "\n![torch's time over ours, per operation](images/performance.svg)\n"
     sections = "\n".join(device_section(result, limits) for result in results)
-    return f"{head}\n{HOW}\n{picture}\n{sections}".rstrip("\n") + "\n"
+    return f"{head}\n{HOW}\n{picture}\n{sections}".rstrip("\n") + f"\n\n## What does not hold yet\n\n{MISSED}\n"
 
 
 # The picture: torch's time over ours for the operations that are bound by memory.

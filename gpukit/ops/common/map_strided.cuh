@@ -65,10 +65,16 @@ GPUKIT_DEVICE void fill_tile(Vec<T, P>* tile, const T* p, const StridedMap& map,
   for (int group = 0; group < kSteps; group += kGroup) {
     Vec<T, P> in[kGroup][P];
     if (packs && (group + kGroup - 1) * kWarps * P + P <= left_x) {
+      // One pointer that moves on takes fewer registers than one for each access.
+      const T* q = from + group * kWarps * P * step_x;
 #pragma unroll
-      for (int s = 0; s < kGroup; ++s)
+      for (int s = 0; s < kGroup; ++s) {
 #pragma unroll
-        for (int i = 0; i < P; ++i) in[s][i] = load_vec<T, P>(from + ((group + s) * kWarps * P + i) * step_x);
+        for (int i = 0; i < P; ++i) {
+          in[s][i] = load_vec<T, P>(q);
+          q += i + 1 < P ? step_x : (kWarps * P - P + 1) * step_x;
+        }
+      }
     } else {
 #pragma unroll
       for (int s = 0; s < kGroup; ++s)
@@ -185,9 +191,20 @@ struct Walk {
 /// Blocks per SM the compiler must leave registers for: as many as it can without spilling.
 constexpr int strided_blocks(int num_inputs, int widest) {
   if (widest == 1) return 2;
-  if (widest == 2 || widest == 16) return num_inputs == 1 ? 4 : 3;
+  if (widest == 16) return num_inputs == 1 ? 4 : 3;
+  if (widest == 2) return num_inputs == 3 ? 3 : 4;
   return num_inputs == 1 ? 6 : 4;
 }
+
+/// An Op that only moves says so by kPlain; it needs fewer registers.
+template <typename Op, typename = void>
+struct IsPlain {
+  static constexpr bool value = false;
+};
+template <typename Op>
+struct IsPlain<Op, decltype(void(Op::kPlain))> {
+  static constexpr bool value = true;
+};
 
 extern __shared__ __align__(16) unsigned char map_shared[];
 
@@ -215,8 +232,9 @@ struct TiledInput {
     }
     const auto from = walk.template in_memory<T>(p, slot + 1, map, block);
     if (walk.count == kTile.packs && (P == 1 || walk.left >= from.whole)) {
+      const T* q = from.p;
 #pragma unroll
-      for (int k = 0; k < kTile.packs; ++k) v[k].load(from.p + k * from.next);
+      for (int k = 0; k < kTile.packs; ++k, q += from.next) v[k].load(q);
       return;
     }
     const int64_t step = map.strides[slot + 1][map.rank - 1];
@@ -248,8 +266,9 @@ GPUKIT_DEVICE void store_tiled(Out* out, const Pack<Out, map_tile(kWidest).pack>
   constexpr MapTile kTile = map_tile(kWidest);
   const auto to = walk.template in_memory<Out>(out, 0, map, block);
   if (walk.count == kTile.packs && (kTile.pack == 1 || walk.left >= to.whole)) {
+    Out* q = to.p;
 #pragma unroll
-    for (int k = 0; k < kTile.packs; ++k) y[k].store(to.p + k * to.next);
+    for (int k = 0; k < kTile.packs; ++k, q += to.next) y[k].store(q);
     return;
   }
   const int64_t step = map.strides[0][map.rank - 1];
@@ -267,7 +286,9 @@ constexpr bool whole_tiles(int widest) {
 }
 
 template <typename Op>
-__global__ void __launch_bounds__(kMapThreads, strided_blocks(1, sizeof(typename Op::A)))
+__global__ void __launch_bounds__(kMapThreads, IsPlain<Op>::value && sizeof(typename Op::A) == 2
+                                                   ? 6
+                                                   : strided_blocks(1, sizeof(typename Op::A)))
     map1_strided(typename Op::Out* out, const typename Op::A* a, const __grid_constant__ MapArgs args,
                  const __grid_constant__ StridedMap map) {
   constexpr int kWidest = widest_of(sizeof(typename Op::A), sizeof(typename Op::Out));

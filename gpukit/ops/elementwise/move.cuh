@@ -8,6 +8,7 @@ template <typename T>
 struct Move {
   using A = T;
   using Out = T;
+  static constexpr bool kPlain = true;
   static constexpr int kCost = 0;
   static GPUKIT_DEVICE T apply(T x, const MapArgs&) { return x; }
   template <typename Body>
