@@ -86,7 +86,7 @@ GPUKIT_DEVICE void reduce_wide(void* out, const typename Op::Element* x, typenam
 /// Blocks per SM the compiler must leave registers for: as many as it can without spilling.
 template <typename Op>
 constexpr int reduce_blocks() {
-  if (sizeof(typename Op::Element) == 1) return 1;
+  if (sizeof(typename Op::Element) == 1 || sizeof(typename Op::Acc) > 16) return 1;
   return sizeof(typename Op::Acc) <= 4 && !Op::kAnyOrder ? 3 : 2;
 }
 
