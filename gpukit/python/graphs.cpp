@@ -104,7 +104,7 @@ void bind_graphs(nb::module_& m) {
       .def_prop_ro("num_nodes", [](const GraphObject& g) { return g.graph.num_nodes(); })
       .def_prop_ro(
           "stream", [](const GraphObject& g) { return StreamObject{g.graph.stream()}; },
-          "The stream the graph captures and runs on.")
+          "The stream the graph captures on. A replay runs on the current stream.")
       .def("get_stream_handle",
            [](const GraphObject& g) { return reinterpret_cast<uintptr_t>(g.graph.stream()->handle()); })
       .def("__repr__", [](const GraphObject& g) {

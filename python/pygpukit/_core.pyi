@@ -302,7 +302,7 @@ class CudaGraph:
 
     @property
     def stream(self) -> Stream:
-        """The stream the graph captures and runs on."""
+        """The stream the graph captures on. A replay runs on the current stream."""
 
     def get_stream_handle(self) -> int: ...
 
@@ -1188,7 +1188,9 @@ def expand_dims(x: GPUArray, axis: object = 0) -> GPUArray:
     """A view with new axes of size 1."""
 
 def broadcast_to(x: GPUArray, shape: object) -> GPUArray:
-    """A read-only view of the shape x broadcasts to."""
+    """
+    A view of the shape x broadcasts to; writes that would reach an element twice are refused.
+    """
 
 def expand(x: GPUArray, shape: object) -> GPUArray:
     """broadcast_to where -1 keeps the size of an axis."""

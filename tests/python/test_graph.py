@@ -121,6 +121,15 @@ def test_a_graph_keeps_its_buffers(device):
     assert view.tolist() == [2] * 4 and junk[0][0].item() == 99
 
 
+def test_allocation_inside_a_capture_names_the_call(device):
+    x = gp.ones(4)
+    graph = gp.CudaGraph()
+    graph.begin_capture()
+    with pytest.raises(RuntimeError, match=r"multiply: allocates its result \(pass out=\) and cannot run inside"):
+        gp.multiply(x, 2)
+    graph.end_capture()
+
+
 def test_capture_is_of_this_thread(device):
     x = gp.zeros(4)
     graph = gp.CudaGraph()

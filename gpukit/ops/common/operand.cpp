@@ -1,5 +1,7 @@
 #include "gpukit/ops/common/operand.h"
 
+#include "gpukit/runtime/launch_gate.h"
+
 namespace gpukit {
 
 void check_same_device(const char* op, const Array& a, const Array& b) {
@@ -38,7 +40,10 @@ void check_arithmetic(const char* op, const char* argument, const Array& a) {
 }
 
 Array result(const char* op, const Array* out, const Dims& shape, DType dtype, Device device) {
-  if (out == nullptr) return Array::empty(shape, dtype, device);
+  if (out == nullptr) {
+    runtime::refuse_in_capture(op, "allocates its result (pass out=)");
+    return Array::empty(shape, dtype, device);
+  }
   check_shape(op, "out", *out, shape);
   check_dtype(op, "out", *out, dtype);
   if (!(out->device() == device))

@@ -183,7 +183,7 @@ void bind_views(nb::module_& m) {
       [](const ArrayObject& x, nb::handle shape) {
         return wrap(broadcast_to(to_array("broadcast_to", "x", x), to_dims("broadcast_to", shape)));
       },
-      "x"_a, "shape"_a, "A read-only view of the shape x broadcasts to.");
+      "x"_a, "shape"_a, "A view of the shape x broadcasts to; writes that would reach an element twice are refused.");
   m.def(
       "expand",
       [](const ArrayObject& x, nb::handle shape) {
