@@ -114,8 +114,9 @@ Array Array::reshape_view(const Dims& shape) const {
     throw ShapeError("view", "shape", "hold " + std::to_string(size_) + " elements", shape.str());
   Dims strides = contiguous_strides(shape);
   if (size_ != 0 && !contiguous_ && !view_strides(shape_, strides_, shape, &strides))
-    throw ShapeError("view", "shape", "fit the strides " + strides_.str() + " of shape " + shape_.str() +
-                                          " (reshape copies instead)", shape.str());
+    throw ShapeError("view", "shape",
+                     "fit the strides " + strides_.str() + " of shape " + shape_.str() + " (reshape copies instead)",
+                     shape.str());
   return Array(storage_, dtype_, shape, strides, offset_bytes_);
 }
 
@@ -217,8 +218,9 @@ Array Array::bitcast(DType dtype) const {
   int from = itemsize(dtype_), to = itemsize(dtype);
   if (from == to) return Array(storage_, dtype, shape_, strides_, offset_bytes_);
   if (ndim() == 0 || (shape_[ndim() - 1] != 1 && strides_[ndim() - 1] != 1))
-    throw DTypeError("bitcast", "dtype", std::string("have the item size of ") + name(dtype_) +
-                                             " unless the last axis is contiguous", name(dtype));
+    throw DTypeError("bitcast", "dtype",
+                     std::string("have the item size of ") + name(dtype_) + " unless the last axis is contiguous",
+                     name(dtype));
   Dims shape = shape_, strides = strides_;
   int last = ndim() - 1;
   int64_t bytes = shape_[last] * from;

@@ -14,7 +14,8 @@ namespace gpukit {
 class Array {
  public:
   Array() = default;  // no array; defined() is false
-  Array(std::shared_ptr<memory::Storage> storage, DType dtype, const Dims& shape, const Dims& strides, int64_t offset_bytes);
+  Array(std::shared_ptr<memory::Storage> storage, DType dtype, const Dims& shape, const Dims& strides,
+        int64_t offset_bytes);
 
   /// Uninitialised, row-major, on the current stream of `device`. Throws ShapeError (negative), OutOfMemoryError,
   /// and Error inside a graph capture.
@@ -45,8 +46,9 @@ class Array {
   bool can_view(const Dims& shape) const;
   Array permute(const Dims& axes) const;
   Array transpose() const;  // axes reversed
-  Array slice(int axis, int64_t start, int64_t stop, int64_t step) const;  // resolved: 0 <= start, size computed NumPy's way
-  Array select(int axis, int64_t index) const;                            // drops the axis; negative allowed
+  Array slice(int axis, int64_t start, int64_t stop,
+              int64_t step) const;              // resolved: 0 <= start, size computed NumPy's way
+  Array select(int axis, int64_t index) const;  // drops the axis; negative allowed
   Array expand_dims(int axis) const;
   Array squeeze(int axis) const;
   Array squeeze() const;

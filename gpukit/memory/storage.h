@@ -17,7 +17,7 @@ class Resource;
 /// A block handed out by a Resource.
 struct Block {
   driver::Address address = 0;
-  size_t bytes = 0;          // rounded size
+  size_t bytes = 0;            // rounded size
   void* owner_data = nullptr;  // the resource's own record
 };
 
@@ -25,7 +25,8 @@ class Storage {
  public:
   /// Takes a block from `resource`, ordered on `stream`. `bytes` may be 0.
   static std::shared_ptr<Storage> allocate(Resource& resource, size_t bytes, std::shared_ptr<driver::Stream> stream);
-  /// Foreign memory (DLPack, CUDA array interface): `release` is called once, when the last owner is gone and no lock is held.
+  /// Foreign memory (DLPack, CUDA array interface): `release` is called once, when the last owner is gone and no lock
+  /// is held.
   static std::shared_ptr<Storage> adopt(driver::Context& context, driver::Address address, size_t bytes,
                                         std::function<void()> release);
   ~Storage();

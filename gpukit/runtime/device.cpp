@@ -105,7 +105,8 @@ DeviceState& open_slow(Device device) {
     const CudaProbe& probe = cuda_probe();
     if (!probe.reason.empty()) throw DeviceError(probe.reason);
     if (device.index >= probe.num_devices)
-      throw DeviceError(str(device) + " does not exist: " + std::to_string(probe.num_devices) + " CUDA device(s) found");
+      throw DeviceError(str(device) + " does not exist: " + std::to_string(probe.num_devices) +
+                        " CUDA device(s) found");
   } else if (int count = host_api().device_count(); device.index >= count) {
     throw DeviceError(str(device) + " does not exist: " + std::to_string(count) + " CPU device(s)");
   }
@@ -171,8 +172,7 @@ Device default_device() {
   if (const auto& session = current_session(); session.device) return *session.device;
   Device device = configured_device();
   if (device.kind == DeviceKind::cpu && !env::device())
-    log_once(LogLevel::warning, "cpu fallback",
-             "Falling back to CPU simulation backend: " + cuda_unavailable_reason());
+    log_once(LogLevel::warning, "cpu fallback", "Falling back to CPU simulation backend: " + cuda_unavailable_reason());
   return device;
 }
 

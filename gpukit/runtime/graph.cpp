@@ -115,9 +115,7 @@ void Graph::replay() {
   for (const Capture::Pinned& entry : captured_->pinned_) entry.storage->note_use(stream);
 }
 
-void Graph::synchronize() {
-  runtime::synchronize(last_stream_ != nullptr ? *last_stream_ : *stream_, "synchronize");
-}
+void Graph::synchronize() { runtime::synchronize(last_stream_ != nullptr ? *last_stream_ : *stream_, "synchronize"); }
 
 void Graph::reset() {
   if (capture_ != nullptr) throw Error("reset: the graph is being captured");

@@ -47,7 +47,8 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   /// Waits for the device, then captures what this thread submits to stream(). The caller makes that stream current
-  /// (Python: ContextVar; C++: SessionGuard). Throws Error when a capture is running in this thread or the graph is ready.
+  /// (Python: ContextVar; C++: SessionGuard). Throws Error when a capture is running in this thread or the graph is
+  /// ready.
   void begin_capture();
   /// Instantiates. On failure the graph is empty again and the thread captures no more.
   void end_capture();

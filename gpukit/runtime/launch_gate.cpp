@@ -85,7 +85,8 @@ void run_host(const char* name, Device device, std::span<const memory::Use> uses
   task->function = std::move(function);
   task->addresses.reserve(uses.size());
   for (const memory::Use& use : uses) {
-    char* base = use.storage == nullptr ? nullptr : reinterpret_cast<char*>((*use.storage)->address()) + use.offset_bytes;
+    char* base =
+        use.storage == nullptr ? nullptr : reinterpret_cast<char*>((*use.storage)->address()) + use.offset_bytes;
     task->addresses.push_back(base);
   }
   const driver::Api& api = submission.api();

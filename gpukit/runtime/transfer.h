@@ -11,7 +11,8 @@ namespace gpukit::runtime {
 void copy_from_host(const memory::Use& destination, const void* source, size_t bytes);
 /// Device to host; waits for the copy and raises what the wait finds. Throws inside a capture, naming `caller`.
 void copy_to_host(void* destination, const memory::Use& source, size_t bytes, const char* caller);
-/// Host memory to device without waiting: `source` must stay valid (and page-locked to be asynchronous) until the stream is done.
+/// Host memory to device without waiting: `source` must stay valid (and page-locked to be asynchronous) until the
+/// stream is done.
 void copy_from_host_async(const memory::Use& destination, const void* source, size_t bytes,
                           const std::shared_ptr<driver::Stream>& stream);
 void copy_to_host_async(void* destination, const memory::Use& source, size_t bytes,

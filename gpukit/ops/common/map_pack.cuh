@@ -1,4 +1,5 @@
-// Neighbouring elements held as they lie in memory, in one register: nothing waits for a load before all are on their way.
+// Neighbouring elements held as they lie in memory, in one register: nothing waits for a load before all are on their
+// way.
 #pragma once
 #include "gpukit/ops/common/vec.cuh"
 

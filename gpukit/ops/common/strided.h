@@ -8,8 +8,9 @@ namespace gpukit {
 inline constexpr int kMaxOperands = 4;
 
 /// shape is that of the iteration; strides[i][axis] in elements of operand i (0 on broadcast axes).
-/// Operand 0 is the output. Axes are sorted so that operand 0's fastest axis is last, size-1 axes dropped, and neighbours
-/// merged where every operand allows it. rank 0 means one element; rank 1 with all strides 1 is fully contiguous.
+/// Operand 0 is the output. Axes are sorted so that operand 0's fastest axis is last, size-1 axes dropped, and
+/// neighbours merged where every operand allows it. rank 0 means one element; rank 1 with all strides 1 is fully
+/// contiguous.
 struct StridedSpace {
   int rank = 0;
   int num_operands = 0;

@@ -1,5 +1,6 @@
 // Transcendental functions for 16-bit results, in float: short polynomials and the chip's approximations. The error is
-// below 2^-13 of the value, so a float16 or bfloat16 result is within 1 ulp. Rare arguments take the library's function.
+// below 2^-13 of the value, so a float16 or bfloat16 result is within 1 ulp. Rare arguments take the library's
+// function.
 #pragma once
 #include "gpukit/ops/common/half.cuh"
 
