@@ -77,7 +77,7 @@ def measure_submit(gp: Any, torch: Any, report: Report) -> None:
             ("gp.add(a, b)", names, gp.synchronize),
         ]
     )
-    launch = gp._core.time_bare_launch(256, 50)
+    launch = gp._core._time_bare_launch(256, 50)
     report.add("add_submit_vs_launch", ours / launch, ours_us=ours, launch_us=launch)
     report.add("add_submit_vs_torch", ours / theirs, ours_us=ours, torch_us=theirs)
     report.add("jit_launch_vs_cupy", custom / rawkernel, ours_us=custom, cupy_us=rawkernel)

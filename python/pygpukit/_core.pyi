@@ -699,7 +699,7 @@ def num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Threads the CPU backend uses from now on; 0 is the default number."""
 
-def time_bare_launch(calls: int = 256, rounds: int = 50) -> float:
+def _time_bare_launch(calls: int = 256, rounds: int = 50) -> float:
     """
     Median host microseconds of one launch through the driver alone, on an idle stream of cuda:0.
     """
