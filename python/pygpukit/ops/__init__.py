@@ -35,7 +35,6 @@ _NOT_OPS = frozenset(
         "result_type",
         "set_num_threads",
         "synchronize",
-        "time_bare_launch",
     }
 )
 
