@@ -171,8 +171,10 @@ Device configured_device() {
 Device default_device() {
   if (const auto& session = current_session(); session.device) return *session.device;
   Device device = configured_device();
-  if (device.kind == DeviceKind::cpu && !env::device())
-    log_once(LogLevel::warning, "cpu fallback", "Falling back to CPU simulation backend: " + cuda_unavailable_reason());
+  if (device.kind == DeviceKind::cpu && !env::device()) {
+    static const auto* text = new std::string("Falling back to CPU simulation backend: " + cuda_unavailable_reason());
+    log_once(LogLevel::warning, "cpu fallback", *text);
+  }
   return device;
 }
 
