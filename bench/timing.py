@@ -9,7 +9,10 @@ from typing import Any
 
 
 def gpu_times_us(gp: Any, calls: list[Callable[[], Any]], repeats: int = 12, inner: int = 4) -> list[float]:
-    """Median microseconds of one call of each contender on our stream, taken in turns."""
+    """Median microseconds of one call of each contender on our stream, taken in turns.
+
+    A call before the first event keeps the device busy while the rest is submitted.
+    """
     samples: list[list[float]] = [[] for _ in calls]
     for call in calls:
         for _ in range(3):
@@ -18,6 +21,7 @@ def gpu_times_us(gp: Any, calls: list[Callable[[], Any]], repeats: int = 12, inn
     for _ in range(repeats):
         for index, call in enumerate(calls):
             start, stop = gp.CudaEvent(), gp.CudaEvent()
+            call()
             start.record()
             for _ in range(inner):
                 call()
@@ -27,30 +31,33 @@ def gpu_times_us(gp: Any, calls: list[Callable[[], Any]], repeats: int = 12, inn
     return [statistics.median(s) for s in samples]
 
 
+def ours_us(gp: Any, call: Callable[[], Any], inner: int) -> float:
+    start, stop = gp.CudaEvent(), gp.CudaEvent()
+    call()
+    start.record()
+    for _ in range(inner):
+        call()
+    stop.record()
+    stop.synchronize()
+    return float(gp.event_elapsed_us(start, stop)) / inner
+
+
+def torch_us(torch: Any, call: Callable[[], Any], inner: int) -> float:
+    start = torch.cuda.Event(enable_timing=True)
+    stop = torch.cuda.Event(enable_timing=True)
+    call()
+    start.record()
+    for _ in range(inner):
+        call()
+    stop.record()
+    stop.synchronize()
+    return float(start.elapsed_time(stop)) * 1000.0 / inner
+
+
 def against_torch_us(
-    gp: Any, torch: Any, ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int = 12, inner: int = 4
+    gp: Any, torch: Any, ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int = 15, inner: int = 4
 ) -> tuple[float, float]:
     """Median microseconds of ours and of torch's call, in turns, each timed by its own library's events."""
-
-    def time_ours() -> float:
-        start, stop = gp.CudaEvent(), gp.CudaEvent()
-        start.record()
-        for _ in range(inner):
-            ours()
-        stop.record()
-        stop.synchronize()
-        return float(gp.event_elapsed_us(start, stop)) / inner
-
-    def time_theirs() -> float:
-        start = torch.cuda.Event(enable_timing=True)
-        stop = torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(inner):
-            theirs()
-        stop.record()
-        stop.synchronize()
-        return float(start.elapsed_time(stop)) * 1000.0 / inner
-
     for _ in range(3):
         ours()
         theirs()
@@ -59,9 +66,20 @@ def against_torch_us(
     a: list[float] = []
     b: list[float] = []
     for _ in range(repeats):
-        a.append(time_ours())
-        b.append(time_theirs())
+        a.append(ours_us(gp, ours, inner))
+        b.append(torch_us(torch, theirs, inner))
     return statistics.median(a), statistics.median(b)
+
+
+def torch_noise(torch: Any, calls: list[Callable[[], Any]], pairs: int = 20, inner: int = 4) -> float:
+    """How far two measurements of torch's own call differ: |1 - ratio|, 95 of 100 are below it."""
+    apart: list[float] = []
+    for call in calls:
+        for _ in range(3):
+            call()
+        torch.cuda.synchronize()
+        apart += [abs(1.0 - torch_us(torch, call, inner) / torch_us(torch, call, inner)) for _ in range(pairs)]
+    return sorted(apart)[int(0.95 * len(apart))]
 
 
 def submit_times_us(

@@ -2,7 +2,8 @@
 
 A result file is {"where": "gpu" or "host", "device": ..., "figures": {name: {"value": number}}}; no place means "gpu".
 Every limit for that place must be measured and hold; `--only add_,sum_` looks at those whose names begin so.
-Exits 1 when one fails.
+A limit may name a `noise`: a figure of the same run that says how far a call differs from itself, 1 % at most. Two
+calls that differ by less are equally fast. Exits 1 when one fails.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+LARGEST_NOISE = 0.01
 LIMITS = Path(__file__).resolve().parent.parent / "bench" / "limits.json"
 
 
@@ -26,11 +28,14 @@ class Limit:
     limit: float
     where: str
     issue: int
+    noise: str = ""
 
-    def holds(self, value: float) -> bool:
+    def holds(self, values: dict[str, float]) -> bool:
+        value = values.get(self.name, math.nan)
         if not math.isfinite(value):
             return False
-        return value <= self.limit if self.sense == "<=" else value >= self.limit
+        spread = min(values.get(self.noise, 0.0), LARGEST_NOISE) if self.noise else 0.0
+        return value <= self.limit * (1 + spread) if self.sense == "<=" else value >= self.limit * (1 - spread)
 
 
 def read_limits(path: Path = LIMITS) -> list[Limit]:
@@ -59,7 +64,7 @@ def check(
         if limit.where != where or (only and not limit.name.startswith(only)):
             continue
         value = values.get(limit.name)
-        ok = value is not None and limit.holds(value)
+        ok = limit.holds(values)
         failures += not ok
         shown = "not measured" if value is None else f"{value:.3f}"
         verdict = "ok" if ok else "FAIL"

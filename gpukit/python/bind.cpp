@@ -22,10 +22,13 @@ struct SessionNode {
 };
 
 PyObject* session_var = nullptr;
+/// Set by the first session that is entered: until then no call looks the ContextVar up.
+std::atomic<bool> sessions_used{false};
 PyTypeObject* node_type = nullptr;
 
 /// New reference, or null when nothing was entered.
 SessionNode* current_node(PyObject** held) {
+  if (!sessions_used.load(std::memory_order_relaxed)) return nullptr;
   PyObject* value = nullptr;
   if (PyContextVar_Get(session_var, nullptr, &value) < 0) nb::raise_python_error();
   if (value == nullptr || Py_TYPE(value) != node_type) {
@@ -118,6 +121,7 @@ void push_session(nb::handle owner, runtime::Session session) {
   SessionNode* node = current_node(&held);
   nb::object previous = node != nullptr ? nb::steal(held) : nb::none();
   auto shared = std::make_shared<const runtime::Session>(std::move(session));
+  sessions_used.store(true, std::memory_order_relaxed);
   set_node(nb::cast(SessionNode{std::move(shared), nb::borrow(owner), std::move(previous)}));
 }
 

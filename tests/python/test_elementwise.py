@@ -262,3 +262,28 @@ def test_transposed_operands_of_many_tiles(device, rng, dtype, shape):
     np.testing.assert_array_equal(gp.add(view, 3).to_numpy(), turned + np.asarray(3, dtype))
     np.testing.assert_array_equal(view.contiguous().to_numpy(), turned)
     np.testing.assert_array_equal(gp.where(view == y, view, y).to_numpy(), np.where(turned == b, turned, b))
+
+
+@pytest.mark.parametrize("dtype", ["int16", "bfloat16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("turned", ["a", "b", "both"])
+def test_transposed_operands_of_whole_tiles(device, rng, dtype, turned):
+    """Both edges multiples of 64, with and without an outer axis, and one step off: another kernel each."""
+    for shape in [(128, 192), (3, 64, 128), (128, 190), (127, 192)]:
+        other = (*shape[:-2], shape[-1], shape[-2])
+        a = upload(rng.normal(size=other if turned != "b" else shape) * 50, dtype)
+        b = upload(rng.normal(size=other if turned != "a" else shape) * 50, dtype)
+        x = gp.permute(a, (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)) if turned != "b" else a
+        y = gp.permute(b, (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)) if turned != "a" else b
+        out = gp.full(shape, 77, dtype=dtype)
+        gp.subtract(x, y, out=out)
+        plain = gp.subtract(gp.contiguous(x), gp.contiguous(y))
+        assert out.to_numpy().tobytes() == plain.to_numpy().tobytes()
+
+
+def test_whole_tiles_at_odd_addresses(device, rng):
+    values = rng.normal(size=128 * 128 + 1).astype(np.float32)
+    flat = gp.from_numpy(values).astype("bfloat16")
+    a = gp.reshape(flat[1:], (128, 128))
+    b = gp.reshape(flat[:-1], (128, 128))
+    got = gp.add(a.T, b)
+    assert got.to_numpy().tobytes() == gp.add(gp.contiguous(a.T), gp.contiguous(b)).to_numpy().tobytes()

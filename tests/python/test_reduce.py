@@ -209,3 +209,19 @@ def test_graphs_need_no_memory(device, rng, shape, axis):
     graph.synchronize()
     for name, out in outs.items():
         assert bits(out) == bits(expected[name]), name
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64", "int32"])
+def test_full_sums_on_many_streams_at_once(device, rng, dtype):
+    """The last block of each merges: what two streams count must not mix."""
+    arrays = [upload(rng.normal(size=300_000 + 4096 * i) * 9, dtype) for i in range(4)]
+    alone = [bits(gp.sum(x)) for x in arrays]
+    streams = [gp.Stream() for _ in arrays]
+    gp.synchronize()
+    for _ in range(20):
+        results = []
+        for x, stream in zip(arrays, streams, strict=True):
+            with stream:
+                results.append(gp.sum(x))
+        gp.synchronize()
+        assert [bits(r) for r in results] == alone

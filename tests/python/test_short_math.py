@@ -81,3 +81,45 @@ def test_two_arguments(device, dtype, name, rng):
     off = np.abs(steps(got) - steps(to_bits(exact, dtype)))[~np.isnan(exact)]
     worst = int(off.argmax())
     assert off.max() <= 1, (from_bits(a, dtype)[~np.isnan(exact)][worst], from_bits(b, dtype)[~np.isnan(exact)][worst])
+
+
+@pytest.mark.parametrize("name", ["sqrt", "reciprocal"])
+def test_bfloat16_is_rounded_correctly(device, name):
+    bits = np.arange(65536, dtype=np.uint16)
+    with np.errstate(all="ignore"):
+        exact = FUNCTIONS[name](from_bits(bits, "bfloat16"))
+    got = getattr(gp.ops, name)(gp.bitcast(gp.from_numpy(bits, device=device), "bfloat16")).to_numpy()
+    numbers = ~np.isnan(exact)
+    assert np.array_equal(got[numbers], to_bits(exact, "bfloat16")[numbers])
+
+
+def test_bfloat16_quotients_are_rounded_correctly(device):
+    """Every dividend by divisors of all sizes, subnormal and infinite ones among them."""
+    bits = np.arange(65536, dtype=np.uint16)
+    special = [0x0000, 0x8000, 0x0001, 0x807F, 0x0080, 0x7F7F, 0x7F80, 0xFF80, 0x3F80, 0x4049]
+    divisors = np.r_[special, np.random.default_rng(3).integers(0, 0x7F80, 54)].astype(np.uint16)
+    a = gp.bitcast(gp.from_numpy(bits, device=device), "bfloat16")
+    for divisor in divisors:
+        b = gp.bitcast(gp.from_numpy(np.full(65536, divisor), device=device), "bfloat16")
+        with np.errstate(all="ignore"):
+            exact = from_bits(bits, "bfloat16") / from_bits(np.array([divisor]), "bfloat16")
+        got = gp.divide(a, b).to_numpy()
+        numbers = ~np.isnan(exact)
+        assert np.array_equal(np.isnan(from_bits(got, "bfloat16")), ~numbers), hex(divisor)
+        assert np.array_equal(got[numbers], to_bits(exact, "bfloat16")[numbers]), hex(divisor)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_remainders_are_exact(device, dtype):
+    rng = np.random.default_rng(4)
+    a, b = (rng.integers(0, 65536, 200_000).astype(np.uint16) for _ in range(2))
+    b[:1000] = rng.integers(0, 0x80, 1000)  # subnormal divisors
+    x, y = (from_bits(v, dtype) for v in (a, b))
+    with np.errstate(all="ignore"):
+        exact = np.remainder(x, y)
+    counted = np.isfinite(x) & np.isfinite(y) & (y != 0)
+    args = [gp.bitcast(gp.from_numpy(v, device=device), dtype) for v in (a, b)]
+    got = gp.remainder(*args).to_numpy()
+    got = got.view(np.uint16) if dtype == "float16" else got
+    # float64 holds the remainder exactly; one rounding to 16 bits follows.
+    assert np.array_equal(from_bits(got, dtype)[counted], from_bits(to_bits(exact, dtype), dtype)[counted])

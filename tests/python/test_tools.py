@@ -110,6 +110,13 @@ def test_limits_fail_beyond(sense):
         assert limits.check(rows, "gpu", {**measured(rows), row.name: value})[1] == 1
 
 
+def test_noise_of_the_run_loosens_a_limit_by_one_percent_at_most():
+    row = limits.Limit("a_vs_torch", "ratio", ">=", 1.0, "gpu", 1, "noise")
+    for noise, value, holds in [(0.0, 0.999, False), (0.004, 0.997, True), (0.004, 0.995, False), (0.3, 0.98, False)]:
+        assert row.holds({"a_vs_torch": value, "noise": noise}) == holds
+    assert not row.holds({"a_vs_torch": 0.999})
+
+
 def test_limits_fail_when_not_measured(tmp_path):
     rows = limits.read_limits()
     values = measured(rows)

@@ -45,6 +45,18 @@ int log2_ceil(int64_t v) { return v <= 1 ? 0 : std::bit_width(static_cast<uint64
 
 int64_t blocks_of(int64_t extent, int64_t block) { return (extent + block - 1) / block; }
 
+/// What map_tiled.cuh asks for.
+bool whole_tiles(const StridedMap& map, int num_operands, const MapTile& tile) {
+  const int x = map.rank - 1, y = x - 1;
+  if (map.tiled == 0 || map.shape[x] % (tile.lanes * tile.pack) != 0 || map.shape[y] % tile.tile_y != 0) return false;
+  for (int i = 0; i < num_operands; ++i) {
+    const int along = i > 0 && ((map.tiled >> (i - 1)) & 1u) != 0 ? y : x;
+    for (int axis = 0; axis < map.rank; ++axis)
+      if (axis == along ? map.strides[i][axis] != 1 : map.strides[i][axis] % tile.pack != 0) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 StridedPlan plan_strided(const StridedSpace& from, std::span<const int> itemsizes) {
@@ -97,6 +109,7 @@ StridedPlan plan_strided(const StridedSpace& from, std::span<const int> itemsize
   map.blocks_y = static_cast<uint32_t>(blocks_of(space.shape[y], (int64_t{kMapThreads} * tile.packs) >> log2_x));
   const int64_t outer = space.size / (space.shape[x] * space.shape[y]);
   plan.grid = static_cast<unsigned>(map.blocks_x * int64_t{map.blocks_y} * outer);
+  plan.whole_tiles = whole_tiles(map, space.num_operands, tile);
   return plan;
 }
 
@@ -108,6 +121,11 @@ struct Operands {
   int itemsizes[N];
   int widest;
 
+  bool all_arrays() const {
+    for (const Array* array : arrays)
+      if (array == nullptr) return false;
+    return true;
+  }
   bool all_contiguous() const {
     if (!arrays[0]->is_contiguous()) return false;
     for (int i = 1; i < N; ++i)
@@ -120,6 +138,17 @@ struct Operands {
     if (space.rank > 1) return false;
     for (int i = 0; i < N; ++i)
       if (space.rank == 1 && arrays[i] != nullptr && space.strides[i][0] != 1) return false;
+    return true;
+  }
+  /// Every array starts at a multiple of `pack` elements. Our own blocks are aligned; only the offset counts there.
+  bool start_at_packs(const int64_t (&offsets)[N], int pack) const {
+    for (int i = 0; i < N; ++i) {
+      if (arrays[i] == nullptr) continue;
+      const memory::Storage& storage = *arrays[i]->storage();
+      const uint64_t start =
+          (storage.foreign() ? storage.address() : 0) + static_cast<uint64_t>(use(i, offsets[i]).offset_bytes);
+      if (start % static_cast<uint64_t>(pack * itemsizes[i]) != 0) return false;
+    }
     return true;
   }
   memory::Use use(int i, int64_t offset) const {
@@ -175,7 +204,9 @@ void launch_slices(const MapKernels& kernels, const Operands<N>& o, const Stride
     return;
   }
   const StridedPlan plan = plan_strided(space, o.itemsizes);
-  launch_operands(kernels.strided, o, offsets,
+  const bool tiled = kernels.tiled != nullptr && plan.whole_tiles && o.all_arrays() &&
+                     o.start_at_packs(offsets, map_tile(o.widest).pack);
+  launch_operands(tiled ? *kernels.tiled : kernels.strided, o, offsets,
                   {.grid_x = plan.grid, .block_x = kMapThreads, .shared_bytes = plan.shared_bytes}, args, plan.map);
 }
 
@@ -197,9 +228,16 @@ void launch_any(const MapKernels& kernels, const Array* const (&arrays)[N], cons
     flat = o.flat(space);
   }
   if (!flat) return launch_slices(kernels, o, space, kNoOffsets, args);
-  const int64_t blocks = blocks_of(n, map_block_elements(N - 1, o.widest, kernels.cost));
-  launch_operands(kernels.contiguous, o, kNoOffsets, {.grid_x = static_cast<unsigned>(blocks), .block_x = kMapThreads},
-                  args, n);
+  int arrays_in = 0;
+  for (int i = 1; i < N; ++i) arrays_in += o.arrays[i] != nullptr;
+  const int threads = std::min(map_threads(N - 1, kernels.cost), map_threads(arrays_in > 1 ? N - 1 : 1, kernels.cost));
+  const int64_t block = int64_t{threads} * map_vector(o.widest) * map_unroll(N - 1, kernels.cost);
+  // See map2: costly functions take vectors of two arrays only.
+  const bool vectors =
+      (N != 3 || kernels.cost < 3 || o.all_arrays()) && o.start_at_packs(kNoOffsets, map_vector(o.widest));
+  launch_operands(kernels.contiguous, o, kNoOffsets,
+                  {.grid_x = static_cast<unsigned>(blocks_of(n, block)), .block_x = static_cast<unsigned>(threads)},
+                  args, n, vectors ? static_cast<unsigned>(n / block) : 0u);
 }
 
 }  // namespace

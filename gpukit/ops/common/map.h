@@ -16,16 +16,18 @@ struct StridedPlan {
   StridedMap map = {};
   unsigned grid = 0;
   unsigned shared_bytes = 0;
+  bool whole_tiles = false;  // what map_tiled.cuh asks for, but for the alignment of the operands' first elements
 };
 
 /// Pure. `space` has 1 to 2^31 - 1 elements; itemsizes[i] belongs to operand i of the space.
 StridedPlan plan_strided(const StridedSpace& space, std::span<const int> itemsizes);
 
-/// The two forms of one function. `cost` is the contiguous kernel's kCost.
+/// The forms of one function. `cost` is the contiguous kernel's kCost; `tiled` may be null.
 struct MapKernels {
   const jit::Kernel& contiguous;
   const jit::Kernel& strided;
   int cost = 0;
+  const jit::Kernel* tiled = nullptr;
 };
 
 inline void set_scalar(MapArgs& args, int slot, const ElementBytes& value) {

@@ -7,9 +7,6 @@ namespace gpukit {
 inline constexpr int kMapThreads = 256;
 inline constexpr int kMapOperands = 4;
 
-/// Blocks per SM the compiler must leave registers for in contiguous kernels: left to itself it spills to fit more.
-constexpr int map_blocks(int itemsize) { return itemsize == 1 ? 2 : itemsize == 2 ? 3 : 4; }
-
 /// Scalars of a map kernel. An input whose pointer is null has the value of its own slot; `code` picks the function
 /// where one kernel serves several.
 struct alignas(16) MapScalar {
@@ -20,18 +17,26 @@ struct MapArgs {
   int32_t code;
 };
 
-/// Contiguous kernels: elements of one access, and accesses of one thread. `widest` is the largest item size of the
-/// operands. `cost` is -1 for bool results of wider inputs, 0 for a few instructions, 1 for short functions, 2 for long
-/// ones, 3 for those that take longer than their memory: these ask for the next access before they compute. One access
-/// of a single input fills the memory best (0.99 of a copy; two 0.96, four 0.94).
+/// Contiguous kernels: elements of one access, accesses of one thread, threads of a block. `widest` is the largest item
+/// size of the operands. `cost` is -1 for bool results of wider inputs, 0 for a few instructions, 1 for short
+/// functions, 2 for long ones, 3 for those that take longer than their memory. Measured on an H200: one access a thread
+/// fills the memory best, in small blocks for one array and in large ones for two; what is bound by arithmetic gains
+/// from several.
 constexpr int map_vector(int widest) { return 16 / widest; }
 constexpr int map_unroll(int num_inputs, int cost) {
-  if (cost < 0) return 4;
-  if (cost == 3) return num_inputs == 1 ? 8 : 4;
-  return num_inputs == 1 || cost == 2 ? 1 : 2;
+  if (cost == 3) return num_inputs == 1 ? 2 : 4;
+  return cost < 0 || num_inputs == 3 ? 2 : 1;
 }
-constexpr int64_t map_block_elements(int num_inputs, int widest, int cost) {
-  return int64_t{kMapThreads} * map_vector(widest) * map_unroll(num_inputs, cost);
+/// The most threads of a block; a kernel whose inputs are scalars but for one takes those of one input.
+constexpr int map_threads(int num_inputs, int cost) {
+  if (num_inputs == 1) return cost < 0 ? 256 : 128;
+  return num_inputs == 2 && cost == 0 ? 1024 : 256;
+}
+/// Blocks per SM the compiler must leave registers for: left to itself it spills to fit more. Costly functions compute
+/// several elements side by side, which takes registers too.
+constexpr int map_blocks(int itemsize, int threads, int cost) {
+  const int of_256 = itemsize == 1 || cost == 3 ? 2 : itemsize == 2 ? 3 : 4;
+  return threads >= 1024 ? 1 : of_256 * 256 / threads;
 }
 
 /// Strided kernels: a thread handles `packs` packs of `pack` neighbours along x. A tile that turns an input round in

@@ -28,6 +28,17 @@ struct Words {
   }
 };
 
+/// What another block has written, past this SM's own cache.
+template <typename A>
+GPUKIT_DEVICE A load_from_l2(const A* p) {
+  A v;
+  unsigned word[sizeof(A) / 4];
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(A) / 4); ++i) word[i] = __ldcg(reinterpret_cast<const unsigned*>(p) + i);
+  memcpy(&v, word, sizeof(A));
+  return v;
+}
+
 template <typename A>
 GPUKIT_DEVICE A shuffle_xor(const A& value, int mask) {
   Words<A> words(value);
@@ -180,6 +191,34 @@ GPUKIT_DEVICE typename Op::Acc walk_chunks(const Load& load, int64_t first, int6
     int64_t begin = (first + c) * kChunk;
     if (begin >= length) break;
     walk.push(chunk_tree<Op, V, N>(load, begin, length));
+  }
+  return walk.result();
+}
+
+/// The same, with the next chunk on its way while one is merged. Takes the registers of two.
+template <typename Op, int V, int N, typename Load>
+GPUKIT_DEVICE typename Op::Acc walk_chunks_ahead(const Load& load, int64_t first, int64_t count, int64_t length,
+                                                 typename Op::Acc* slots) {
+  constexpr int64_t kChunk = 32 * V * N;
+  Walk<Op> walk(slots);
+  typename Load::Raw raw[N];
+  const int64_t stop = at_most((first + count) * kChunk, length);
+  int64_t mine = first * kChunk + (threadIdx.x & 31) * V;
+  const bool any = first * kChunk < stop;
+  if (any) load.fetch(raw, mine, 32 * V, length - V);
+#pragma unroll 1
+  for (int64_t begin = first * kChunk; begin < stop; begin += kChunk, mine += kChunk) {
+    typename Op::Acc v[N];
+#pragma unroll
+    for (int u = 0; u < N; ++u) {
+      const int64_t i = mine + u * 32 * V;
+      v[u] = load.unit(raw[u], i);
+      if (i >= length) v[u] = Op::identity();
+    }
+    // Not before the chunk at hand has left its registers.
+    asm volatile("" ::: "memory");
+    if (begin + kChunk < stop) load.fetch(raw, mine + kChunk, 32 * V, length - V);
+    walk.push(warp_tree<Op, N>(v));
   }
   return walk.result();
 }

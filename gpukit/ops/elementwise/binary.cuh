@@ -1,6 +1,6 @@
 // Kernels of two-argument functions: one contiguous kernel each, one strided kernel for each group.
 #pragma once
-#include "gpukit/ops/common/map_strided.cuh"
+#include "gpukit/ops/common/map_tiled.cuh"
 #include "gpukit/ops/elementwise/arithmetic.cuh"
 #include "gpukit/ops/elementwise/codes.cuh"
 #include "gpukit/ops/elementwise/short_math.cuh"
@@ -39,6 +39,19 @@ struct Binary {
       return store<T>(ShortForm<F>::apply(load(a), load(b)));
     else
       return store<T>(F::apply(load(a), load(b)));
+  }
+};
+/// 8 bits lie too far from the middle of two neighbours for two ulp of a float to round differently.
+template <>
+struct Binary<Divide, bfloat16> {
+  using A = bfloat16;
+  using B = bfloat16;
+  using Out = bfloat16;
+  static constexpr int kCost = 0;
+  static GPUKIT_DEVICE bfloat16 apply(bfloat16 a, bfloat16 b, const MapArgs&) {
+    float q;
+    asm("div.full.f32 %0, %1, %2;" : "=f"(q) : "f"(load(a)), "f"(load(b)));
+    return store<bfloat16>(q);
   }
 };
 template <typename F, typename T>

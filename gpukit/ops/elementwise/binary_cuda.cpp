@@ -54,6 +54,14 @@ const jit::KernelSet bitwise_kernels(kSource,
                                            {"BitwiseGroup"}),
                                      {DType::uint8, DType::uint16, DType::uint32, DType::uint64});
 
+/// Whole tiles of elements wider than a byte.
+const jit::KernelSet tiled_arithmetic(kSource, {"gpukit::map2_tiled<gpukit::ArithmeticGroup<{T}>>"},
+                                      {DType::int16, DType::int32, DType::int64, DType::uint16, DType::uint32,
+                                       DType::uint64, DType::float16, DType::bfloat16, DType::float32, DType::float64,
+                                       DType::complex64, DType::complex128});
+const jit::KernelSet tiled_bitwise(kSource, {"gpukit::map2_tiled<gpukit::BitwiseGroup<{T}>>"},
+                                   {DType::uint16, DType::uint32, DType::uint64});
+
 /// Bits do not care for the sign: the unsigned integer of the same width.
 DType bits_of(DType dtype) {
   switch (itemsize(dtype)) {
@@ -80,20 +88,30 @@ Place integer_place(BinaryOp op) {
 MapKernels at(const jit::KernelSet& set, DType dtype, Place place) {
   return {set.get(place.contiguous, dtype), set.get(place.strided, dtype), place.cost};
 }
+MapKernels at(const jit::KernelSet& set, DType dtype, Place place, const jit::KernelSet& tiled) {
+  MapKernels kernels = at(set, dtype, place);
+  if (place.cost == 0 && itemsize(dtype) > 1) kernels.tiled = &tiled.get(0, dtype);
+  return kernels;
+}
 
 MapKernels kernels_for(BinaryOp op, DType dtype) {
   const int number = static_cast<int>(op);
   if (op >= BinaryOp::bitwise_and)
-    return at(bitwise_kernels, bits_of(dtype), {number - static_cast<int>(BinaryOp::bitwise_and), 6, 0});
+    return at(bitwise_kernels, bits_of(dtype), {number - static_cast<int>(BinaryOp::bitwise_and), 6, 0}, tiled_bitwise);
   if (op >= BinaryOp::equal) {
     const int index = number - static_cast<int>(BinaryOp::equal);
     return is_complex(dtype) ? at(complex_compare_kernels, dtype, {index, 2, 0})
                              : at(compare_kernels, dtype, {index, 4, 0});
   }
-  if (is_complex(dtype)) return at(complex_kernels, dtype, {number, 4, 0});
-  if (is_integer(dtype)) return at(integer_kernels, dtype, integer_place(op));
+  if (is_complex(dtype)) return at(complex_kernels, dtype, {number, 4, 0}, tiled_arithmetic);
+  if (is_integer(dtype)) return at(integer_kernels, dtype, integer_place(op), tiled_arithmetic);
   const bool costly = op >= BinaryOp::remainder;
-  return at(float_kernels, dtype, {number, costly ? 11 : 10, op == BinaryOp::power ? 3 : costly ? 2 : 0});
+  return at(float_kernels, dtype,
+            {number, costly ? 11 : 10,
+             op == BinaryOp::power ? 3
+             : costly              ? 2
+                                   : 0},
+            tiled_arithmetic);
 }
 
 }  // namespace

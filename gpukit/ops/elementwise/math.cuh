@@ -19,90 +19,65 @@ GPUKIT_DEVICE float tanh_of(float x) {
   const float far = copysignf(fmaf(reciprocal_approx(expf(2.0f * fabsf(x)) + 1.0f), -2.0f, 1.0f), x);
   return fabsf(x) < 0.9f ? near : far;
 }
-GPUKIT_DEVICE double tanh_of(double x) { return tanh(x); }
 
-#define GPUKIT_MATH(Name, cost, float_value, double_value, short_value)      \
-  struct Name {                                                              \
-    static constexpr int kCost = cost;                                       \
-    static GPUKIT_DEVICE float of_float(float x) { return float_value; }     \
-    static GPUKIT_DEVICE double of_double(double x) { return double_value; } \
-    static GPUKIT_DEVICE float of_short(float x) { return short_value; }     \
+/// The quotient loses digits near 0, where x - x^3 / 3 + 2 x^5 / 15 is exact enough.
+GPUKIT_DEVICE float tanh_short(float x) {
+  const float s = x * x;
+  const float near = fmaf(x * s, fmaf(s, 0.133333333f, -0.333333333f), x);
+  const float far = fmaf(reciprocal_normal(exp2_normal(x * 2.8853900817779268f) + 1.0f), -2.0f, 1.0f);
+  return fabsf(x) < 0.125f ? near : far;
+}
+/// gelu(x) = 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), written x / (1 + exp(-2u)): no cancellation in
+/// the tail. The argument of the exponential is gelu_slope(x) x.
+GPUKIT_DEVICE float gelu_slope(float x) { return fmaf(x * x, 0.071354816282f, 1.5957691216f); }
+GPUKIT_DEVICE double gelu_slope(double x) { return fma(x * x, 0.07135481627260025, 1.5957691216057308); }
+/// The factor of exp_short is folded into the polynomial.
+GPUKIT_DEVICE float gelu_short(float x) {
+  return x * reciprocal_approx(1.0f + exp2_approx(x * fmaf(x * x, -0.10294324033f, -2.3022082144f)));
+}
+
+// What each function is for float, double, float16 and bfloat16.
+#define GPUKIT_MATH(Name, cost, float_value, double_value, half_value, bfloat_value) \
+  struct Name {                                                                      \
+    static constexpr int kCost = cost;                                               \
+    static GPUKIT_DEVICE float of(float x) { return float_value; }                   \
+    static GPUKIT_DEVICE double of(double x) { return double_value; }                \
+    static GPUKIT_DEVICE half of(half h) {                                           \
+      const float x = load(h);                                                       \
+      return store<half>(half_value);                                                \
+    }                                                                                \
+    static GPUKIT_DEVICE bfloat16 of(bfloat16 b) {                                   \
+      const float x = load(b);                                                       \
+      return store<bfloat16>(bfloat_value);                                          \
+    }                                                                                \
   };
 
-GPUKIT_MATH(Exp, 1, expf(x), exp(x), exp_short(x))
-GPUKIT_MATH(Expm1, 2, expm1f(x), expm1(x), expm1_short(x))
-GPUKIT_MATH(Log, 1, logf(x), log(x), log2_approx(x) * kLn2)
-GPUKIT_MATH(Log1p, 2, log1pf(x), log1p(x), log1p_short(x))
-GPUKIT_MATH(Log2, 1, log2f(x), log2(x), log2_approx(x))
-GPUKIT_MATH(Log10, 1, log10f(x), log10(x), log2_approx(x) * 0.30102999566398120f)
-GPUKIT_MATH(Sqrt, 1, sqrtf(x), sqrt(x), sqrtf(x))
-GPUKIT_MATH(Rsqrt, 1, rsqrtf(x), rsqrt(x), rsqrtf(x))
-GPUKIT_MATH(Erf, 2, erff(x), erf(x), erf_short(x))
-GPUKIT_MATH(Sin, 2, sinf(x), sin(x), sin_short(x))
-GPUKIT_MATH(Cos, 2, cosf(x), cos(x), cos_short(x))
-GPUKIT_MATH(Tan, 2, tanf(x), tan(x), tan_short(x))
-GPUKIT_MATH(Asin, 2, asinf(x), asin(x), asin_short(x))
-GPUKIT_MATH(Acos, 2, acosf(x), acos(x), acos_short(x))
-GPUKIT_MATH(Atan, 2, atanf(x), atan(x), atan_short(x))
-GPUKIT_MATH(Sinh, 2, sinhf(x), sinh(x), sinh_short(x))
-GPUKIT_MATH(Cosh, 2, coshf(x), cosh(x), cosh_short(x))
+GPUKIT_MATH(Exp, 1, expf(x), exp(x), exp_short(x), exp_short(x))
+GPUKIT_MATH(Expm1, 2, expm1f(x), expm1(x), expm1_short(x), expm1_short(x))
+GPUKIT_MATH(Log, 1, logf(x), log(x), log2_approx(x) * kLn2, log2_approx(x) * kLn2)
+GPUKIT_MATH(Log1p, 2, log1pf(x), log1p(x), log1p_short(x), log1p_short(x))
+GPUKIT_MATH(Log2, 1, log2f(x), log2(x), log2_approx(x), log2_approx(x))
+GPUKIT_MATH(Log10, 1, log10f(x), log10(x), log2_approx(x) * kLog10Of2, log2_approx(x) * kLog10Of2)
+// 8 bits lie too far from the middle of two neighbours for the approximation to round differently; 11 bits do not.
+GPUKIT_MATH(Sqrt, 1, sqrtf(x), sqrt(x), sqrtf(x), sqrt_approx(x))
+GPUKIT_MATH(Rsqrt, 1, rsqrtf(x), rsqrt(x), rsqrtf(x), rsqrtf(x))
+GPUKIT_MATH(Erf, 2, erff(x), erf(x), erf_short(x), erf_bfloat(x))
+GPUKIT_MATH(Sin, 2, sinf(x), sin(x), sin_short(x), sin_short(x))
+GPUKIT_MATH(Cos, 2, cosf(x), cos(x), cos_short(x), cos_short(x))
+GPUKIT_MATH(Tan, 2, tanf(x), tan(x), tan_short(x), tan_short(x))
+GPUKIT_MATH(Asin, 2, asinf(x), asin(x), asin_short(x), asin_short(x))
+GPUKIT_MATH(Acos, 2, acosf(x), acos(x), acos_short(x), acos_short(x))
+GPUKIT_MATH(Atan, 2, atanf(x), atan(x), atan_short(x), atan_short(x))
+GPUKIT_MATH(Sinh, 2, sinhf(x), sinh(x), sinh_short(x), sinh_short(x))
+GPUKIT_MATH(Cosh, 2, coshf(x), cosh(x), cosh_short(x), cosh_short(x))
+GPUKIT_MATH(Tanh, 2, tanh_of(x), tanh(x), tanh_short(x), tanh_short(x))
+/// 1 / (1 + exp(-x)), and x times it.
+GPUKIT_MATH(Sigmoid, 1, 1.0f / (1.0f + expf(-x)), 1.0 / (1.0 + exp(-x)), reciprocal_approx(1.0f + exp_short(-x)),
+            reciprocal_approx(1.0f + exp_short(-x)))
+GPUKIT_MATH(Silu, 1, x / (1.0f + expf(-x)), x / (1.0 + exp(-x)), x* reciprocal_approx(1.0f + exp_short(-x)),
+            x* reciprocal_approx(1.0f + exp_short(-x)))
+GPUKIT_MATH(Gelu, 1, x / (1.0f + expf(-x * gelu_slope(x))), x / (1.0 + exp(-x * gelu_slope(x))), gelu_short(x),
+            gelu_short(x))
 #undef GPUKIT_MATH
-
-struct Tanh {
-  static constexpr int kCost = 2;
-  static GPUKIT_DEVICE float of_float(float x) { return tanh_of(x); }
-  static GPUKIT_DEVICE double of_double(double x) { return tanh(x); }
-  /// The quotient loses digits near 0, where x - x^3 / 3 + 2 x^5 / 15 is exact enough.
-  static GPUKIT_DEVICE float of_short(float x) {
-    const float s = x * x;
-    const float near = fmaf(x * s, fmaf(s, 0.133333333f, -0.333333333f), x);
-    const float far = fmaf(reciprocal_approx(exp2_approx(x * 2.8853900817779268f) + 1.0f), -2.0f, 1.0f);
-    return fabsf(x) < 0.125f ? near : far;
-  }
-};
-
-/// 1 / (1 + exp(-x))
-struct Sigmoid {
-  static constexpr int kCost = 1;
-  static GPUKIT_DEVICE float of_float(float x) { return 1.0f / (1.0f + expf(-x)); }
-  static GPUKIT_DEVICE double of_double(double x) { return 1.0 / (1.0 + exp(-x)); }
-  static GPUKIT_DEVICE float of_short(float x) { return reciprocal_approx(1.0f + exp_short(-x)); }
-};
-
-/// x * sigmoid(x)
-struct Silu {
-  static constexpr int kCost = 1;
-  static GPUKIT_DEVICE float of_float(float x) { return x / (1.0f + expf(-x)); }
-  static GPUKIT_DEVICE double of_double(double x) { return x / (1.0 + exp(-x)); }
-  static GPUKIT_DEVICE float of_short(float x) { return x * reciprocal_approx(1.0f + exp_short(-x)); }
-};
-
-/// 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), written x / (1 + exp(-2u)): no cancellation in the tail.
-struct Gelu {
-  static constexpr int kCost = 1;
-  static GPUKIT_DEVICE float of_float(float x) {
-    const float u2 = x * fmaf(x * x, 0.071354816282f, 1.5957691216f);
-    return x / (1.0f + expf(-u2));
-  }
-  static GPUKIT_DEVICE double of_double(double x) {
-    const double u2 = x * fma(x * x, 0.07135481627260025, 1.5957691216057308);
-    return x / (1.0 + exp(-u2));
-  }
-  static GPUKIT_DEVICE float of_short(float x) {
-    // The factor of exp_short is folded into the polynomial.
-    const float u2 = x * fmaf(x * x, -0.10294324033f, -2.3022082144f);
-    return x * reciprocal_approx(1.0f + exp2_approx(u2));
-  }
-};
-
-template <typename F, typename T>
-GPUKIT_DEVICE T math_apply(T x) {
-  if constexpr (Short<T>::value)
-    return store<T>(F::of_short(load(x)));
-  else if constexpr (sizeof(T) == 8)
-    return F::of_double(x);
-  else
-    return F::of_float(x);
-}
 
 }  // namespace gpukit

@@ -2,6 +2,7 @@
 #pragma once
 #include "gpukit/ops/common/map_strided.cuh"
 #include "gpukit/ops/elementwise/codes.cuh"
+#include "gpukit/ops/elementwise/short_math.cuh"
 #include "gpukit/ops/elementwise/unary_basic.cuh"
 
 namespace gpukit {
@@ -12,6 +13,17 @@ struct Unary {
   using Out = T;
   static constexpr int kCost = F::kCost;
   static GPUKIT_DEVICE T apply(T x, const MapArgs&) { return store<T>(F::apply(load(x))); }
+};
+
+/// 8 bits lie too far from the middle of two neighbours for the approximation to round differently.
+template <>
+struct Unary<Reciprocal, bfloat16> {
+  using A = bfloat16;
+  using Out = bfloat16;
+  static constexpr int kCost = 0;
+  static GPUKIT_DEVICE bfloat16 apply(bfloat16 x, const MapArgs&) {
+    return store<bfloat16>(reciprocal_approx(load(x)));
+  }
 };
 
 /// F gives bool.

@@ -12,7 +12,7 @@ struct Math {
   using Out = T;
   // Twice the elements for the same bytes: long functions of 16-bit floats are bound by arithmetic.
   static constexpr int kCost = F::kCost == 2 && Short<T>::value ? 3 : F::kCost;
-  static GPUKIT_DEVICE T apply(T x, const MapArgs&) { return math_apply<F>(x); }
+  static GPUKIT_DEVICE T apply(T x, const MapArgs&) { return F::of(x); }
 };
 
 template <typename T>

@@ -9,19 +9,17 @@ GPUKIT_DEVICE double square_root(double x) { return sqrt(x); }
 GPUKIT_DEVICE float multiply_add(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 GPUKIT_DEVICE double multiply_add(double a, double b, double c) { return __fma_rn(a, b, c); }
 
-/// A weight per column, read a unit at a time.
+/// A weight per column, up to four read at a time: a row takes most of the registers.
 template <typename T, int V>
 struct Weights {
+  static constexpr int kGroup = V < 4 ? V : 4;
   const T* at;
   int64_t step;
-  GPUKIT_DEVICE void fetch(compute_t<T> (&w)[V], int64_t i) const {
-    if constexpr (V == 1) {
-      w[0] = load(at[i * step]);
-    } else {
-      const Vec<T, V> raw = load_vec<T, V>(at + i);
-#pragma unroll
-      for (int k = 0; k < V; ++k) w[k] = load(raw.v[k]);
-    }
+  GPUKIT_DEVICE Vec<T, kGroup> fetch(int64_t i) const {
+    if constexpr (V == 1)
+      return {{at[i * step]}};
+    else
+      return load_vec<T, kGroup>(at + i);
   }
 };
 
@@ -30,13 +28,17 @@ template <typename T, int V, bool kShift, typename F>
 GPUKIT_DEVICE void store_weighted(T* out, const RowPart<T, V>& part, const RowParams& p, const Weights<T, V>& gamma,
                                   const Weights<T, V>& beta, F&& f) {
   using C = compute_t<T>;
-  C g[V], b[V] = {};
+  constexpr int kGroup = Weights<T, V>::kGroup;
+  Vec<T, kGroup> g, b;
   part.store(out, p, [&](C v, int u, int k) {
-    if (k == 0) {
-      gamma.fetch(g, part.at(u));
-      if constexpr (kShift) beta.fetch(b, part.at(u));
+    if (k % kGroup == 0) {
+      g = gamma.fetch(part.at(u) + k);
+      if constexpr (kShift) b = beta.fetch(part.at(u) + k);
     }
-    return f(v, g[k], b[k]);
+    if constexpr (kShift)
+      return f(v, load(g.v[k % kGroup]), load(b.v[k % kGroup]));
+    else
+      return f(v, load(g.v[k % kGroup]), C(0));
   });
 }
 

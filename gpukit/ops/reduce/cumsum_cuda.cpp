@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "gpukit/jit/launch.h"
-#include "gpukit/ops/reduce/capture_scratch.h"
 #include "gpukit/ops/reduce/cumsum_plan.h"
+#include "gpukit/ops/reduce/scratch.h"
 
 namespace gpukit {
 

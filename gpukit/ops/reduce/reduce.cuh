@@ -23,20 +23,33 @@ GPUKIT_DEVICE void emit(void* out, typename Op::Acc* partials, int64_t output, i
     partials[p.partials_by_segment ? segment * p.outputs + output : output * p.segments.value + segment] = v;
 }
 
+/// 16 bytes of a row stay words until they are used: elements of 2 bytes would take a register each.
 template <typename Op, int V>
 struct RowLoad {
-  using Raw = Vec<typename Op::Element, V>;
+  using Raw = Vec<uint32_t, 4>;
+  static_assert(V * sizeof(typename Op::Element) == sizeof(Raw), "one access");
   const typename Op::Element* row;
   const ReduceParams& p;
+  GPUKIT_DEVICE static Raw words(const typename Op::Element* at) {
+    return load_vec<uint32_t, 4>(reinterpret_cast<const uint32_t*>(at));
+  }
   template <int N>
   GPUKIT_DEVICE void fetch(Raw (&raw)[N], int64_t i, int step, int64_t last) const {
+    if (i + (N - 1) * step <= last) {
+      const typename Op::Element* at = row + i;  // one address and fixed steps
 #pragma unroll
-    for (int u = 0; u < N; ++u) raw[u] = load_vec<typename Op::Element, V>(row + at_most(i + u * step, last));
+      for (int u = 0; u < N; ++u) raw[u] = words(at + u * step);
+    } else {
+#pragma unroll
+      for (int u = 0; u < N; ++u) raw[u] = words(row + at_most(i + u * step, last));
+    }
   }
   GPUKIT_DEVICE typename Op::Acc unit(const Raw& raw, int64_t i) const {
+    Vec<typename Op::Element, V> x;
+    memcpy(&x, &raw, sizeof(x));
     typename Op::Acc v[V];
 #pragma unroll
-    for (int k = 0; k < V; ++k) v[k] = Op::load(raw.v[k], i + k, p);
+    for (int k = 0; k < V; ++k) v[k] = Op::load(x.v[k], i + k, p);
     return fold<Op, V>(v);
   }
 };
@@ -53,6 +66,91 @@ struct StridedLoad {
   }
   GPUKIT_DEVICE typename Op::Acc unit(const Raw& raw, int64_t i) const { return Op::load(raw, i, p); }
 };
+
+/// Merges the partial results of the outputs of one block of `blocks`: kReduceThreads / p.finish_slots of them; a slot
+/// takes consecutive segments, at most 32, kBatch loads at a time.
+template <typename Op, int kBatch>
+GPUKIT_DEVICE void merge_partials(void* out, const typename Op::Acc* partials, const ReduceParams& p, unsigned block,
+                                  unsigned blocks) {
+  using Acc = typename Op::Acc;
+  __shared__ Acc shared[kReduceThreads];
+  const int width = kReduceThreads / p.finish_slots;
+  const int x = threadIdx.x % width;
+  const int slot = threadIdx.x / width;
+  int per = 1;
+#pragma unroll 1
+  while (static_cast<int64_t>(per) * p.finish_slots < p.segments.value) per *= 2;
+#pragma unroll 1
+  for (int64_t first = static_cast<int64_t>(block) * width; first < p.outputs;
+       first += static_cast<int64_t>(blocks) * width) {
+    const int64_t output = first + x;
+    const Acc* at = partials + (p.partials_by_segment ? output : output * p.segments.value);
+    const int64_t step = p.partials_by_segment ? p.outputs : 1;
+    Acc v = Op::identity();
+    Acc pending[2];
+#pragma unroll 1
+    for (int group = 0; group * kBatch < per; ++group) {
+      // Loads first: one after another they would cost a trip to memory each.
+      Acc batch[kBatch];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const int64_t segment = static_cast<int64_t>(slot) * per + group * kBatch + i;
+        const bool valid = output < p.outputs && i < per && segment < p.segments.value;
+        batch[i] = valid ? load_from_l2(at + segment * step) : Op::identity();
+      }
+      v = fold<Op, kBatch>(batch);
+#pragma unroll
+      for (int level = 0; level < 2; ++level) {
+        const int below = group & ((2 << level) - 1);
+        if (below == (2 << level) - 1) v = Op::merge(pending[level], v);
+        if (below == (1 << level) - 1) pending[level] = v;
+      }
+    }
+    shared[threadIdx.x] = v;
+#pragma unroll 1
+    for (int s = 1; s < p.finish_slots; s *= 2) {
+      __syncthreads();
+      if ((slot & (2 * s - 1)) == 0) {
+        v = Op::merge(v, shared[threadIdx.x + s * width]);
+        shared[threadIdx.x] = v;
+      }
+    }
+    if (slot == 0 && output < p.outputs) {
+      Op::finish(out, output_offset(p, output), v, p);
+    }
+    __syncthreads();
+  }
+}
+
+/// The block that counts last merges. Thread 0 has written the partials of its block and publishes them by counting;
+/// those of the others are in the L2, not in this SM's cache.
+template <typename Op>
+GPUKIT_DEVICE void merge_if_last(void* out, typename Op::Acc* partials, const ReduceParams& p) {
+  __shared__ bool last;
+  unsigned* counter = reinterpret_cast<unsigned*>(reinterpret_cast<unsigned char*>(partials) - kCounterOffset);
+  if (threadIdx.x == 0) {
+    unsigned before;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+    last = before == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last) return;
+  if (threadIdx.x == 0) *counter = 0;
+  merge_partials<Op, 8>(out, partials, p, 0, 1);
+}
+
+/// Blocks per SM the compiler must leave registers for: as many as it can without spilling.
+template <typename Op>
+constexpr int reduce_blocks() {
+  if (sizeof(typename Op::Element) == 1 || sizeof(typename Op::Acc) > 16) return 1;
+  return sizeof(typename Op::Acc) <= 4 && !Op::kAnyOrder ? 3 : 2;
+}
+
+/// Whether a warp of reduce_rows asks for its next chunk before it merges one. Two blocks then leave it the registers.
+template <typename Op>
+constexpr bool reduce_ahead() {
+  return reduce_blocks<Op>() == 3;
+}
 
 /// Groups of p.warps warps take one (row, segment) each.
 template <typename Op, int V, int N, typename Load>
@@ -76,23 +174,20 @@ GPUKIT_DEVICE void reduce_wide(void* out, const typename Op::Element* x, typenam
     Acc v = Op::identity();
     if (active) {
       const int64_t chunk = (segment * p.warps + in_group) * p.chunks_per_warp;
-      v = walk_chunks<Op, V, N>(load, chunk, p.chunks_per_warp, p.length, slots[warp]);
+      if constexpr (reduce_ahead<Op>() && V > 1)
+        v = walk_chunks_ahead<Op, V, N>(load, chunk, p.chunks_per_warp, p.length, slots[warp]);
+      else
+        v = walk_chunks<Op, V, N>(load, chunk, p.chunks_per_warp, p.length, slots[warp]);
     }
     v = warps_tree<Op>(v, p.warps, totals);
     if (active && in_group == 0 && (threadIdx.x & 31) == 0) emit<Op>(out, partials, output, segment, v, p);
   }
-}
-
-/// Blocks per SM the compiler must leave registers for: as many as it can without spilling.
-template <typename Op>
-constexpr int reduce_blocks() {
-  if (sizeof(typename Op::Element) == 1 || sizeof(typename Op::Acc) > 16) return 1;
-  return sizeof(typename Op::Acc) <= 4 && !Op::kAnyOrder ? 3 : 2;
+  if (p.last_block) merge_if_last<Op>(out, partials, p);
 }
 
 // reduce_rows: the reduced axes are one contiguous run whose start and length are multiples of 16 bytes.
 template <typename Op>
-__global__ void __launch_bounds__(kReduceThreads, reduce_blocks<Op>() == 3 ? 4 : reduce_blocks<Op>())
+__global__ void __launch_bounds__(kReduceThreads, reduce_ahead<Op>() ? 2 : reduce_blocks<Op>())
     reduce_rows(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials,
                 const __grid_constant__ ReduceParams p) {
   constexpr int V = 16 / sizeof(typename Op::Element);
@@ -193,60 +288,11 @@ __global__ void __launch_bounds__(kReduceThreads, reduce_blocks<Op>())
   }
 }
 
-// reduce_finish: merges the partial results. A block takes kReduceThreads / p.finish_slots outputs; a slot takes
-// consecutive segments, at most 32.
+// reduce_finish: merges the partial results of many outputs.
 template <typename Op>
 __global__ void __launch_bounds__(kReduceThreads, 2)
-    reduce_finish(void* out, const typename Op::Acc* __restrict__ partials, const __grid_constant__ ReduceParams p) {
-  using Acc = typename Op::Acc;
-  constexpr int kBatch = sizeof(Acc) <= 4 ? 32 : 8;
-  __shared__ Acc shared[kReduceThreads];
-  const int width = kReduceThreads / p.finish_slots;
-  const int x = threadIdx.x % width;
-  const int slot = threadIdx.x / width;
-  int per = 1;
-#pragma unroll 1
-  while (static_cast<int64_t>(per) * p.finish_slots < p.segments.value) per *= 2;
-#pragma unroll 1
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * width; first < p.outputs;
-       first += static_cast<int64_t>(gridDim.x) * width) {
-    const int64_t output = first + x;
-    const Acc* at = partials + (p.partials_by_segment ? output : output * p.segments.value);
-    const int64_t step = p.partials_by_segment ? p.outputs : 1;
-    Acc v = Op::identity();
-    Acc pending[2];
-#pragma unroll 1
-    for (int group = 0; group * kBatch < per; ++group) {
-      // Loads first: one after another they would cost a trip to memory each.
-      Acc batch[kBatch];
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        const int64_t segment = static_cast<int64_t>(slot) * per + group * kBatch + i;
-        const bool valid = output < p.outputs && i < per && segment < p.segments.value;
-        batch[i] = valid ? at[segment * step] : Op::identity();
-      }
-      v = fold<Op, kBatch>(batch);
-#pragma unroll
-      for (int level = 0; level < 2; ++level) {
-        const int below = group & ((2 << level) - 1);
-        if (below == (2 << level) - 1) v = Op::merge(pending[level], v);
-        if (below == (1 << level) - 1) pending[level] = v;
-      }
-    }
-    shared[threadIdx.x] = v;
-#pragma unroll 1
-    for (int s = 1; s < p.finish_slots; s *= 2) {
-      __syncthreads();
-      if ((slot & (2 * s - 1)) == 0) {
-        v = Op::merge(v, shared[threadIdx.x + s * width]);
-        shared[threadIdx.x] = v;
-      }
-    }
-    if (slot == 0 && output < p.outputs) {
-      Op::finish(out, output_offset(p, output), v, p);
-    }
-    __syncthreads();
-  }
+    reduce_finish(void* out, const typename Op::Acc* partials, const __grid_constant__ ReduceParams p) {
+  merge_partials<Op, sizeof(typename Op::Acc) <= 4 ? 32 : 8>(out, partials, p, blockIdx.x, gridDim.x);
 }
 
 }  // namespace gpukit

@@ -1,7 +1,7 @@
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/rows.h"
-#include "gpukit/ops/reduce/capture_scratch.h"
 #include "gpukit/ops/reduce/reduce_backend.h"
+#include "gpukit/ops/reduce/scratch.h"
 
 namespace gpukit::cuda {
 
@@ -82,11 +82,12 @@ void reduce(ReduceOp op, const Array& out, const Array& a, const ReduceLayout& l
   const Device device = a.device();
   const int accumulator = accumulator_bytes(op, a.dtype());
   const bool aligned = is_aligned(a);
-  ReducePlan plan = plan_reduce(layout, itemsize(a.dtype()), accumulator, aligned, scratch_limit(device));
+  const int sm_count = a.context().properties().sm_count;
+  ReducePlan plan = plan_reduce(layout, itemsize(a.dtype()), accumulator, aligned, scratch_limit(device), sm_count);
   std::optional<Array> partials;
   if (plan.partials_bytes != 0) {
-    partials = take_scratch(device, plan.partials_bytes);
-    if (!partials) plan = plan_reduce(layout, itemsize(a.dtype()), accumulator, aligned, 0);
+    partials = plan.params.last_block ? take_counted_scratch(device) : take_scratch(device, plan.partials_bytes);
+    if (!partials) plan = plan_reduce(layout, itemsize(a.dtype()), accumulator, aligned, 0, sm_count);
   }
   ReduceParams& p = plan.params;
   p.flip = op == ReduceOp::min || op == ReduceOp::argmin || op == ReduceOp::all;
@@ -96,7 +97,8 @@ void reduce(ReduceOp op, const Array& out, const Array& a, const ReduceLayout& l
   const jit::KernelSet& set = kernels(op);
   const DType dtype = instance(op, a.dtype());
   const jit::LaunchConfig config{.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes};
-  const memory::Use scratch = partials ? write(*partials) : memory::Use{};
+  memory::Use scratch = partials ? write(*partials) : memory::Use{};
+  if (p.last_block) scratch.offset_bytes += kCounterBytes;
   jit::launch(set.get(static_cast<int>(plan.form), dtype), device, config, write(out), read(a), scratch, p);
   if (plan.finish_grid == 0) return;
   const jit::LaunchConfig finish{.grid_x = plan.finish_grid, .block_x = kReduceThreads};

@@ -36,12 +36,15 @@ struct ReduceParams {
   int32_t finish_slots;
   int32_t partials_by_segment;  // [segment][output] instead of [output][segment]
 
+  int32_t last_block;  // the block that is done last merges the partials; its counter lies kCounterOffset before them
+
   int32_t flip;       // min, argmin, all
   int32_t mean;       // sum: divide by the length; var: take the root
   double correction;  // var
 };
 
 inline constexpr int kReduceThreads = 256;
+inline constexpr int kCounterOffset = 256;
 inline constexpr int kReduceUnits = 8;  // loads in flight per thread
 inline constexpr int kReduceMaxSegments = 8192;
 

@@ -10,9 +10,12 @@ namespace {
 constexpr int kWarps = kReduceThreads / 32;
 constexpr int64_t kManyWarps = 8192;  // enough to fill any chip several times
 constexpr int64_t kManyBlocks = 1024;
+constexpr int64_t kColumnBlocks = 256;  // one wave: a second one that is not full costs more than it gives
+constexpr int64_t kRowBlocksPerSm = 4;
 constexpr int64_t kChunksPerWarp = 4;  // less, and blocks come and go too fast
 constexpr int64_t kSplitFrom = 32;     // chunks of one row below which a second kernel costs more than it gains
 constexpr int64_t kMaxGrid = 0x7fffffff;
+constexpr int64_t kCountedPartialsBytes = (64 << 10) - kCounterOffset;  // of one scratch buffer
 
 /// Far first; a broadcast axis counts as far, so that what is contiguous comes last.
 int64_t distance(const ReduceAxis& axis) { return axis.in == 0 ? INT64_MAX : std::abs(axis.in); }
@@ -67,10 +70,27 @@ void plan_finish(ReducePlan& plan, int64_t segments, int accumulator_bytes) {
   plan.partials_bytes = p.outputs * segments * accumulator_bytes;
 }
 
-void plan_rows(ReducePlan& plan, int64_t chunk, int accumulator_bytes, int64_t max_segments) {
+/// One output: the block that is done last merges what all have, which costs less than a second kernel. Each block pays
+/// for the counting, so there are no more than run at once and their pieces are large.
+void plan_single(ReducePlan& plan, int64_t chunks, int accumulator_bytes, int64_t max_segments, int sm_count) {
+  ReduceParams& p = plan.params;
+  p.warps = kWarps;
+  p.chunks_per_warp = 8;
+  auto segments = [&] { return ceil_div(chunks, kWarps * p.chunks_per_warp); };
+  while (p.chunks_per_warp > 1 && segments() < kManyBlocks / 2) p.chunks_per_warp /= 2;
+  while (segments() > max_segments) p.chunks_per_warp *= 2;
+  plan_finish(plan, segments(), accumulator_bytes);
+  p.last_block = segments() > 1;
+  plan.finish_grid = 0;
+  plan.grid = static_cast<unsigned>(std::min<int64_t>(segments(), sm_count * kRowBlocksPerSm));
+}
+
+void plan_rows(ReducePlan& plan, int64_t chunk, int accumulator_bytes, int64_t max_segments, int sm_count) {
   ReduceParams& p = plan.params;
   p.lanes = 32;
   const int64_t chunks = ceil_div(p.length, chunk);
+  if (p.outputs == 1 && chunks > kSplitFrom && max_segments > 1)
+    return plan_single(plan, chunks, accumulator_bytes, max_segments, sm_count);
   const int64_t all = ceil_power(chunks);
   int64_t warps = std::min<int64_t>(ceil_power(ceil_div(chunks, kChunksPerWarp)), kWarps);
   while (warps < std::min<int64_t>(kWarps, all) && p.outputs * warps < kManyWarps) warps *= 2;
@@ -116,10 +136,11 @@ void plan_columns(ReducePlan& plan, int vector, int accumulator_bytes, int64_t m
   p.column_blocks = make_divisor(blocks);
 
   auto pieces = [&](int64_t segment) { return ceil_div(p.length, segment); };
-  while (rows > 8 && p.batches * blocks * pieces(ty * rows) < kManyBlocks / 2 && pieces(ty * rows / 2) <= max_segments)
+  while (rows > 8 && p.batches * blocks * pieces(ty * rows) < kColumnBlocks / 2 &&
+         pieces(ty * rows / 2) <= max_segments)
     rows /= 2;
   int64_t segment = ceil_power(p.length);
-  while (segment > ty * rows && p.batches * blocks * pieces(segment) < kManyBlocks &&
+  while (segment > ty * rows && p.batches * blocks * pieces(segment) < kColumnBlocks &&
          pieces(segment / 2) <= max_segments)
     segment /= 2;
   segment = std::max(segment, ty * rows);
@@ -159,9 +180,10 @@ ReduceLayout reduce_layout(const Dims& shape, const Dims& in_strides, uint32_t r
 }
 
 ReducePlan plan_reduce(const ReduceLayout& layout, int element_bytes, int accumulator_bytes, bool aligned,
-                       int64_t max_partials_bytes) {
+                       int64_t max_partials_bytes, int sm_count) {
   ReducePlan plan;
   copy_layout(layout, plan.params);
+  if (layout.outputs == 1) max_partials_bytes = std::clamp<int64_t>(max_partials_bytes, 0, kCountedPartialsBytes);
   const int64_t max_segments =
       std::clamp<int64_t>(max_partials_bytes / (layout.outputs * accumulator_bytes), 1, kReduceMaxSegments);
   const ReduceAxis& reduced = layout.reduced[0];
@@ -180,9 +202,9 @@ ReducePlan plan_reduce(const ReduceLayout& layout, int element_bytes, int accumu
     plan_narrow(plan);
   } else if (single && reduced.in == 1 && aligned && rows_are_aligned(layout, vector)) {
     plan.form = ReduceForm::rows;
-    plan_rows(plan, 32 * kReduceUnits * vector, accumulator_bytes, max_segments);
+    plan_rows(plan, 32 * kReduceUnits * vector, accumulator_bytes, max_segments, sm_count);
   } else {
-    plan_rows(plan, 32 * kReduceUnits, accumulator_bytes, max_segments);
+    plan_rows(plan, 32 * kReduceUnits, accumulator_bytes, max_segments, sm_count);
   }
   return plan;
 }

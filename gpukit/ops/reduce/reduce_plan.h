@@ -40,9 +40,10 @@ struct ReducePlan {
 };
 
 /// `aligned`: the input's first element lies at a multiple of 16 bytes. Partial results take at most
-/// `max_partials_bytes`; with 0 nothing is split. outputs and length are at least 1.
+/// `max_partials_bytes`; with 0 nothing is split. outputs and length are at least 1. `sm_count` decides how many blocks
+/// share the work, never the order of the tree.
 ReducePlan plan_reduce(const ReduceLayout& layout, int element_bytes, int accumulator_bytes, bool aligned,
-                       int64_t max_partials_bytes);
+                       int64_t max_partials_bytes, int sm_count);
 
 /// Bytes of the accumulator the kernels use.
 int accumulator_bytes(ReduceOp op, DType dtype);
