@@ -230,7 +230,8 @@ void launch_any(const MapKernels& kernels, const Array* const (&arrays)[N], cons
   if (!flat) return launch_slices(kernels, o, space, kNoOffsets, args);
   int arrays_in = 0;
   for (int i = 1; i < N; ++i) arrays_in += o.arrays[i] != nullptr;
-  const int threads = std::min(map_threads(N - 1, kernels.cost), map_threads(arrays_in > 1 ? N - 1 : 1, kernels.cost));
+  const int most = map_threads(N - 1, kernels.cost, o.widest);
+  const int threads = arrays_in > 1 ? most : std::min(most, map_threads(1, kernels.cost, o.widest));
   const int64_t block = int64_t{threads} * map_vector(o.widest) * map_unroll(N - 1, kernels.cost);
   // See map2: costly functions take vectors of two arrays only.
   const bool vectors =

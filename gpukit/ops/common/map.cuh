@@ -49,8 +49,9 @@ GPUKIT_DEVICE T load_one(const T* p, int64_t at, const MapArgs& args, int slot) 
 }
 
 template <typename Op>
-__global__ void __launch_bounds__(map_threads(1, Op::kCost),
-                                  map_blocks(sizeof(typename Op::A), map_threads(1, Op::kCost), Op::kCost))
+__global__ void __launch_bounds__(map_threads(1, Op::kCost, sizeof(typename Op::A)),
+                                  map_blocks(sizeof(typename Op::A), map_threads(1, Op::kCost, sizeof(typename Op::A)),
+                                             Op::kCost))
     map1(typename Op::Out* out, const typename Op::A* a, const __grid_constant__ MapArgs args, int64_t n,
          unsigned whole_blocks) {
   using A = typename Op::A;
@@ -93,8 +94,9 @@ GPUKIT_DEVICE void map2_vectors(typename Op::Out* out, const Vec<typename Op::A,
 // Two arrays have a path of their own: a choice between loads and a scalar before the arithmetic costs up to 4 %.
 // Functions of cost 3 have no path for vectors and a scalar; the host gives them whole_blocks = 0.
 template <typename Op>
-__global__ void __launch_bounds__(map_threads(2, Op::kCost),
-                                  map_blocks(sizeof(typename Op::A), map_threads(2, Op::kCost), Op::kCost))
+__global__ void __launch_bounds__(map_threads(2, Op::kCost, sizeof(typename Op::A)),
+                                  map_blocks(sizeof(typename Op::A), map_threads(2, Op::kCost, sizeof(typename Op::A)),
+                                             Op::kCost))
     map2(typename Op::Out* out, const typename Op::A* a, const typename Op::B* b, const __grid_constant__ MapArgs args,
          int64_t n, unsigned whole_blocks) {
   using A = typename Op::A;
@@ -123,8 +125,9 @@ __global__ void __launch_bounds__(map_threads(2, Op::kCost),
 }
 
 template <typename Op>
-__global__ void __launch_bounds__(map_threads(3, Op::kCost),
-                                  map_blocks(sizeof(typename Op::Out), map_threads(3, Op::kCost), Op::kCost))
+__global__ void __launch_bounds__(map_threads(3, Op::kCost, sizeof(typename Op::Out)),
+                                  map_blocks(sizeof(typename Op::Out),
+                                             map_threads(3, Op::kCost, sizeof(typename Op::Out)), Op::kCost))
     map3(typename Op::Out* out, const typename Op::A* a, const typename Op::B* b, const typename Op::C* c,
          const __grid_constant__ MapArgs args, int64_t n, unsigned whole_blocks) {
   using A = typename Op::A;

@@ -28,9 +28,9 @@ constexpr int map_unroll(int num_inputs, int cost) {
   return cost < 0 || num_inputs == 3 ? 2 : 1;
 }
 /// The most threads of a block; a kernel whose inputs are scalars but for one takes those of one input.
-constexpr int map_threads(int num_inputs, int cost) {
+constexpr int map_threads(int num_inputs, int cost, int widest) {
   if (num_inputs == 1) return cost < 0 ? 256 : 128;
-  return num_inputs == 2 && cost == 0 ? 1024 : 256;
+  return num_inputs == 2 && cost == 0 && widest > 1 ? 1024 : 256;
 }
 /// Blocks per SM the compiler must leave registers for: left to itself it spills to fit more. Costly functions compute
 /// several elements side by side, which takes registers too.

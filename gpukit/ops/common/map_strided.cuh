@@ -188,9 +188,14 @@ struct Walk {
   }
 };
 
-/// Blocks per SM the compiler must leave registers for: as many as it can without spilling.
-constexpr int strided_blocks(int num_inputs, int widest) {
+/// Blocks per SM the compiler must leave registers for: as many as it can without spilling. Addresses take more of them
+/// on Blackwell. `plain`: an Op that only moves.
+constexpr int strided_blocks(int num_inputs, int widest, bool plain = false) {
+#if __CUDA_ARCH__ >= 1000
+  if (num_inputs == 1 && (widest == 2 || widest == 4)) return 4;
+#endif
   if (widest == 1) return 2;
+  if (plain && widest == 2) return 6;
   if (widest == 16) return num_inputs == 1 ? 4 : 3;
   if (widest == 2) return num_inputs == 3 ? 3 : 4;
   return num_inputs == 1 ? 6 : 4;
@@ -286,9 +291,7 @@ constexpr bool whole_tiles(int widest) {
 }
 
 template <typename Op>
-__global__ void __launch_bounds__(kMapThreads, IsPlain<Op>::value && sizeof(typename Op::A) == 2
-                                                   ? 6
-                                                   : strided_blocks(1, sizeof(typename Op::A)))
+__global__ void __launch_bounds__(kMapThreads, strided_blocks(1, sizeof(typename Op::A), IsPlain<Op>::value))
     map1_strided(typename Op::Out* out, const typename Op::A* a, const __grid_constant__ MapArgs args,
                  const __grid_constant__ StridedMap map) {
   constexpr int kWidest = widest_of(sizeof(typename Op::A), sizeof(typename Op::Out));

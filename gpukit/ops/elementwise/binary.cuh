@@ -47,7 +47,7 @@ struct Binary<Divide, bfloat16> {
   using A = bfloat16;
   using B = bfloat16;
   using Out = bfloat16;
-  static constexpr int kCost = 0;
+  static constexpr int kCost = 1;
   static GPUKIT_DEVICE bfloat16 apply(bfloat16 a, bfloat16 b, const MapArgs&) {
     float q;
     asm("div.full.f32 %0, %1, %2;" : "=f"(q) : "f"(load(a)), "f"(load(b)));

@@ -90,7 +90,7 @@ MapKernels at(const jit::KernelSet& set, DType dtype, Place place) {
 }
 MapKernels at(const jit::KernelSet& set, DType dtype, Place place, const jit::KernelSet& tiled) {
   MapKernels kernels = at(set, dtype, place);
-  if (place.cost == 0 && itemsize(dtype) > 1) kernels.tiled = &tiled.get(0, dtype);
+  if (place.cost < 2 && itemsize(dtype) > 1) kernels.tiled = &tiled.get(0, dtype);
   return kernels;
 }
 
@@ -106,6 +106,7 @@ MapKernels kernels_for(BinaryOp op, DType dtype) {
   if (is_complex(dtype)) return at(complex_kernels, dtype, {number, 4, 0}, tiled_arithmetic);
   if (is_integer(dtype)) return at(integer_kernels, dtype, integer_place(op), tiled_arithmetic);
   const bool costly = op >= BinaryOp::remainder;
+  const int short_cost = op == BinaryOp::divide && dtype == DType::bfloat16 ? 1 : 0;  // Binary<Divide, bfloat16>
   return at(float_kernels, dtype,
             {number, costly ? 11 : 10,
              op == BinaryOp::power ? 3
