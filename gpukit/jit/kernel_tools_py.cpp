@@ -8,7 +8,9 @@
 #include "gpukit/driver/nvrtc.h"
 #include "gpukit/jit/bundle.h"
 #include "gpukit/jit/cache.h"
+#include "gpukit/jit/compiler.h"
 #include "gpukit/jit/kernel_check.h"
+#include "gpukit/jit/source.h"
 #include "gpukit/python/bind.h"
 #include "gpukit/runtime/device.h"
 
@@ -124,6 +126,19 @@ nb::dict cache_info() {
   return result;
 }
 
+/// The compiler's log; raises NvrtcError with it when the program does not compile.
+std::string compile_source(const std::string& source, const std::string& arch) {
+  return python::in_scope([&] {
+    jit::CompileRequest request;
+    request.name = "source";
+    request.source = source;
+    request.files = jit::include_closure(source).files;
+    request.arch = "sm_" + arch;
+    request.options = jit::builtin_options();
+    return jit::compile(request).log;
+  });
+}
+
 /// Loads every built-in module on a device, so that later processes find it in the cache. Gives how many came from
 /// where.
 nb::dict warm_cache(const nb::object& device_or_none, const nb::object& progress) {
@@ -158,6 +173,8 @@ void bind_kernel_tools(nb::module_& m) {
   m.def("_kernel_modules", &kernel_modules, "Every built-in kernel module: source, dtype, names, archs, set, origin.");
   m.def("_compile_module", &compile_module, "index"_a, "arch"_a,
         "Compiles one built-in module for a chip such as '90a' and tells registers, spills and image headers.");
+  m.def("_compile_source", &compile_source, "source"_a, "arch"_a,
+        "Compiles a program that may include the library's kernel sources; gives the compiler's log. For tests.");
   m.def(
       "_module_applies", [](int64_t index, const std::string& arch) { return jit::applies(module_at(index), arch); },
       "index"_a, "arch"_a, "Whether a built-in module is made for a chip.");

@@ -797,6 +797,11 @@ def _compile_module(index: int, arch: str) -> dict:
     Compiles one built-in module for a chip such as '90a' and tells registers, spills and image headers.
     """
 
+def _compile_source(source: str, arch: str) -> str:
+    """
+    Compiles a program that may include the library's kernel sources; gives the compiler's log. For tests.
+    """
+
 def _module_applies(index: int, arch: str) -> bool:
     """Whether a built-in module is made for a chip."""
 
@@ -860,6 +865,9 @@ def linspace(start: object, stop: object, num: object = 50, dtype: object | None
     """
     num evenly spaced values from start to stop, both exact; endpoint=False leaves stop out.
     """
+
+def _map_costs() -> list[tuple[str, int]]:
+    """Elementwise kernels and the cost the host plans them with; for tests."""
 
 def add(a: object, b: object, *, out: object | None = None) -> GPUArray:
     """a + b. Broadcasts; mixed dtypes are promoted; bool adds as `or`."""

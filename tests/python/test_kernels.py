@@ -129,3 +129,18 @@ def test_driver_only_mode_computes_from_the_bundle(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert gp.is_cuda_available()
+
+
+def test_the_host_plans_with_the_cost_of_the_kernel():
+    """Threads and elements of a block follow from it on both sides."""
+    costs = sorted(set(_core._map_costs()))
+    assert len(costs) > 300
+    families = ("binary", "unary", "unary_math")
+    text = "".join(f'#include "gpukit/ops/elementwise/{family}.cuh"\n' for family in families)
+    for name, cost in costs:
+        operation = name.removeprefix("gpukit::map1<").removeprefix("gpukit::map2<").removesuffix(">")
+        text += f'static_assert({operation}::kCost == {cost}, "");\n'
+    _core._compile_source(text, "90")
+    wrong = text.replace("::kCost == 0", "::kCost == 1", 1)
+    with pytest.raises(RuntimeError, match="static assertion"):
+        _core._compile_source(wrong, "90")

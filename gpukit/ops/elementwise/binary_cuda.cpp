@@ -94,7 +94,9 @@ MapKernels at(const jit::KernelSet& set, DType dtype, Place place, const jit::Ke
   return kernels;
 }
 
-MapKernels kernels_for(BinaryOp op, DType dtype) {
+}  // namespace
+
+MapKernels binary_kernels(BinaryOp op, DType dtype) {
   const int number = static_cast<int>(op);
   if (op >= BinaryOp::bitwise_and)
     return at(bitwise_kernels, bits_of(dtype), {number - static_cast<int>(BinaryOp::bitwise_and), 6, 0}, tiled_bitwise);
@@ -106,16 +108,12 @@ MapKernels kernels_for(BinaryOp op, DType dtype) {
   if (is_complex(dtype)) return at(complex_kernels, dtype, {number, 4, 0}, tiled_arithmetic);
   if (is_integer(dtype)) return at(integer_kernels, dtype, integer_place(op), tiled_arithmetic);
   const bool costly = op >= BinaryOp::remainder;
-  const int short_cost = op == BinaryOp::divide && dtype == DType::bfloat16 ? 1 : 0;  // Binary<Divide, bfloat16>
-  return at(float_kernels, dtype,
-            {number, costly ? 11 : 10,
-             op == BinaryOp::power ? 3
-             : costly              ? 2
-                                   : 0},
-            tiled_arithmetic);
+  const int strided = costly ? 11 : 10;
+  int cost = costly ? 2 : 0;
+  if (op == BinaryOp::power) cost = 3;
+  if (op == BinaryOp::divide && dtype == DType::bfloat16) cost = 1;
+  return at(float_kernels, dtype, {number, strided, cost}, tiled_arithmetic);
 }
-
-}  // namespace
 
 namespace {
 
@@ -142,7 +140,7 @@ bool binary_by_words(BinaryOp op, const Array& out, const ElementInput& a, const
     }
   }
   args.code = static_cast<int32_t>(op);
-  launch_map(kernels_for(op, DType::uint32), words(out), arrays[0], arrays[1], args);
+  launch_map(binary_kernels(op, DType::uint32), words(out), arrays[0], arrays[1], args);
   return true;
 }
 
@@ -154,7 +152,7 @@ void binary(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, c
   if (a.array == nullptr) set_scalar(args, 0, a.scalar);
   if (b.array == nullptr) set_scalar(args, 1, b.scalar);
   args.code = static_cast<int32_t>(op);
-  launch_map(kernels_for(op, dtype), out, a.array, b.array, args);
+  launch_map(binary_kernels(op, dtype), out, a.array, b.array, args);
 }
 
 }  // namespace gpukit::cuda

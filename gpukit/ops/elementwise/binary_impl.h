@@ -1,6 +1,7 @@
 // Between binary.cpp and its backends: operands are checked, of one dtype, and broadcast to `out`.
 #pragma once
 
+#include "gpukit/ops/common/map.h"
 #include "gpukit/ops/common/map_cpu.h"
 #include "gpukit/ops/elementwise/codes.cuh"
 
@@ -17,6 +18,8 @@ void binary_bitwise(BinaryOp op, DType dtype, const Array& out, const ElementInp
 }  // namespace cpu
 
 namespace cuda {
+/// The kernels of one function; their `cost` must be the contiguous kernel's kCost.
+MapKernels binary_kernels(BinaryOp op, DType dtype);
 void binary(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b);
 }  // namespace cuda
 

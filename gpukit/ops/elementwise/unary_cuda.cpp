@@ -73,7 +73,9 @@ int math_cost(UnaryOp op, DType dtype) {
   }
 }
 
-MapKernels kernels_for(UnaryOp op, DType dtype) {
+}  // namespace
+
+MapKernels unary_kernels(UnaryOp op, DType dtype) {
   auto at = [dtype](const jit::KernelSet& set, int contiguous, int strided, int cost) {
     return MapKernels{set.get(contiguous, dtype), set.get(strided, dtype), cost};
   };
@@ -88,8 +90,6 @@ MapKernels kernels_for(UnaryOp op, DType dtype) {
                            : at(float_kernels, static_cast<int>(op), 11, 0);
 }
 
-}  // namespace
-
 void unary(UnaryOp op, const Array& out, const Array& a) {
   MapArgs args = {};
   args.code = static_cast<int32_t>(op);
@@ -98,7 +98,7 @@ void unary(UnaryOp op, const Array& out, const Array& a) {
     launch_map({magnitude_kernels.get(0, real), magnitude_kernels.get(1, real), 1}, out, &a, args);
     return;
   }
-  launch_map(kernels_for(op, a.dtype()), out, &a, args);
+  launch_map(unary_kernels(op, a.dtype()), out, &a, args);
 }
 
 void clamp(const Array& out, const Array& a, const ElementBytes& low, const ElementBytes& high) {

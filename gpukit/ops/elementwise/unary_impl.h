@@ -1,6 +1,7 @@
 // Between unary.cpp and its backends: `a` is checked and has out's shape.
 #pragma once
 
+#include "gpukit/ops/common/map.h"
 #include "gpukit/ops/common/map_cpu.h"
 #include "gpukit/ops/elementwise/codes.cuh"
 
@@ -14,6 +15,8 @@ void clamp(const Array& out, const Array& a, const ElementBytes& low, const Elem
 }  // namespace cpu
 
 namespace cuda {
+/// The kernels of one function; their `cost` must be the contiguous kernel's kCost.
+MapKernels unary_kernels(UnaryOp op, DType dtype);
 void unary(UnaryOp op, const Array& out, const Array& a);
 void clamp(const Array& out, const Array& a, const ElementBytes& low, const ElementBytes& high);
 }  // namespace cuda
