@@ -42,11 +42,12 @@ GROUPS = [
     ("Build and tests", "wheel_", ""),
 ]
 
-HOW = """Times of kernels are medians over repeats between two events on an idle device, contenders in turns in the same
-run, with a call queued before the first event; sizes are 16384 x 8192. "No slower than torch" is checked to within the noise of the
-run: how far torch's own call differs from itself when it is measured as if it were two contenders. The copy ceiling is the faster of the driver's and torch's device-to-device copy of 1 GiB, the
-read ceiling the fastest of four launches of a kernel that only reads as many bytes. Submit times are 256 calls on an idle stream,
-without the wait, median of 50 rounds. `bench/measure.py` is the program; `make gpu-test` runs it and checks every limit."""
+HOW = """Times of kernels are medians over repeats between two events, contenders in turns in the same run, with a call queued
+before the first event; sizes are 16384 x 8192. "No slower than torch" is checked to within the noise of the run: how far two
+measurements of torch's own call differ. The copy ceiling is the faster of the driver's and torch's device-to-device copy of
+1 GiB, the read ceiling the fastest of four launches of a kernel that only reads as many bytes. Submit times are 256 calls on an
+idle stream, without the wait, median of 50 rounds. `bench/measure.py` is the program; `make gpu-test` runs it and checks every
+limit."""
 
 EMPTY = (
     "Nothing was measured yet: there is no file in `bench/results`. `make gpu-test` on a machine with a GPU writes one."
