@@ -10,7 +10,7 @@ RUN = $(DEV) exec --
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help needs run build test test-cpp test-python test-kernels kernels-quick layers check-api docs-check stubs lint \
-        types gpu-test gpu-build gpu-pytest gpu-bench check-limits measure-host sanitize tsan bench wheel wheel-test wheelhouse \
+        types gpu-test gpu-build gpu-pytest gpu-bench check-limits measure-host sanitize tsan fuzz-pool bench wheel wheel-test wheelhouse \
         format precommit clean
 
 help: ## list the targets
@@ -89,6 +89,9 @@ sanitize: needs ## C++ and Python tests under the address and undefined-behaviou
 
 tsan: needs ## C++ tests under the thread sanitizer
 	$(DEV) tsan
+
+fuzz-pool: needs ## the memory pool against its model: N=100000000 steps
+	@N=$(or $(N),1000000) $(PYTHON) tools/dev.py fuzz-pool
 
 wheel: needs ## dist/*.whl with the kernels for every chip, and the source distribution
 	$(DEV) wheel

@@ -1,6 +1,6 @@
 """Measures every figure of bench/limits.json on the GPU of this machine and writes them as JSON.
 
-    python bench/measure.py --out FILE [--only submit,start,elementwise,layout,reduce,norm,determinism]
+    python bench/measure.py --out FILE [--only submit,start,elementwise,...,pool,isolation]
 
 A second run with another --only adds to the same file. Peers are measured in the same run, in turns.
 """
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+import measure_runtime
 from timing import against_torch_us, gpu_times_us, submit_times_us, torch_noise
 
 ROWS, COLUMNS = 16384, 8192
@@ -378,7 +379,7 @@ def measure_determinism(gp: Any, torch: Any, report: Report) -> None:
 
 GROUPS = {
     "submit": measure_submit, "start": measure_start, "elementwise": measure_elementwise, "layout": measure_layout,
-    "reduce": measure_reduce, "norm": measure_norm, "determinism": measure_determinism,
+    "reduce": measure_reduce, "norm": measure_norm, "determinism": measure_determinism, **measure_runtime.GROUPS,
 }
 
 

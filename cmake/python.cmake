@@ -19,6 +19,8 @@ if(UNIX AND NOT APPLE)
   target_link_options(_core PRIVATE -Wl,--as-needed -Wl,--exclude-libs,ALL)
 endif()
 install(TARGETS _core LIBRARY DESTINATION pygpukit COMPONENT python)
+# A module of its own beside the package: the runtime under the name it had in the 0.2 series.
+install(FILES "${CMAKE_SOURCE_DIR}/python/_pygpukit_rust.py" DESTINATION . COMPONENT python)
 if(GPUKIT_BUNDLE)
   install(FILES "${GPUKIT_BUNDLE}" DESTINATION pygpukit RENAME kernels.bundle COMPONENT python)
 endif()

@@ -338,7 +338,8 @@ def sanitizer_library(name):
 def sanitize():
     set_up("test")
     tree = BUILD / "asan"
-    options = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
+    options = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1",
+               "PYGPUKIT_FUZZ": os.environ.get("PYGPUKIT_FUZZ", "100000")}
     wheel = build_wheel(tree, BUILD / "asan-wheel", GPUKIT_SANITIZE="address")
     cpp_tests(tree, env=environment(**options))
     libasan = sanitizer_library("libasan.so")
@@ -355,7 +356,15 @@ def sanitize():
 def tsan():
     set_up("test")
     cpp_tests(BUILD / "tsan", "-DGPUKIT_SANITIZE=thread", "-DGPUKIT_PYTHON=OFF",
-              env=environment(TSAN_OPTIONS="halt_on_error=1"))
+              env=environment(TSAN_OPTIONS="halt_on_error=1", PYGPUKIT_FUZZ=os.environ.get("PYGPUKIT_FUZZ", "50000")))
+
+
+def fuzz_pool(steps):
+    """The memory pool against its model, `steps` times."""
+    build()
+    tree = base() / "release"
+    cmake_build(tree, "gpukit_tests", "-DGPUKIT_TESTS=ON", *find_gtest())
+    must_run([tree / "gpukit_tests", "--gtest_filter=PoolFuzz*"], environment(PYGPUKIT_FUZZ=steps), "fuzz-pool")
 
 
 # Command line
@@ -403,6 +412,8 @@ def main(arguments):
         sanitize()
     elif name == "tsan":
         tsan()
+    elif name == "fuzz-pool":
+        fuzz_pool(os.environ.get("N", "1000000"))
     elif name == "wheel":
         wheel(os.environ.get("ARCHS") or "80,90,100,120")
     elif name == "wheelhouse":

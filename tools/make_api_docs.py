@@ -70,6 +70,8 @@ CLASSES = [
 ]  # fmt: skip
 
 MODULES = [
+    ("pygpukit.memory", "Memory pools"),
+    ("pygpukit.scheduler", "Tasks and contexts"),
     ("pygpukit.random", "Random numbers"),
     ("pygpukit.testing", "Help for tests"),
     ("pygpukit.errors", "Errors"),
@@ -142,8 +144,10 @@ def module_section(path: str, title: str) -> str:
             parts.append(class_section(name, value))
         elif inspect.isclass(value):
             rows.append((f"`{name}`", reader.class_meaning(name, value) + reader.also_a(value)))
-        else:
+        elif callable(value):
             rows.append(reader.function_row(name, value))
+        else:
+            rows.append((f"`{name}`", f"`{value!r}`"))
     return "\n".join([*parts[:2], table("name", rows), *parts[2:]])
 
 

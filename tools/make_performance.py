@@ -23,6 +23,20 @@ PICTURE = ROOT / "docs" / "images" / "performance.svg"
 
 # Title, beginning and end of the names in it; the first that fits takes a limit.
 GROUPS = [
+    ("Memory", "pool_", ""),
+    ("Memory", "empty_", ""),
+    ("Memory", "decode_", ""),
+    ("Memory", "evict", ""),
+    ("Memory", "restore_", ""),
+    ("Isolation", "isolation_", ""),
+    ("Isolation", "memory_hog", ""),
+    ("Isolation", "context_bits", ""),
+    ("Shares and copies", "share_", ""),
+    ("Shares and copies", "bandwidth_", ""),
+    ("Shares and copies", "overlap_", ""),
+    ("Scheduler", "admissions_", ""),
+    ("Scheduler", "tasks_", ""),
+    ("Scheduler", "gate_", ""),
     ("Elementwise: share of the copy ceiling", "ew_", "_vs_copy"),
     ("Elementwise: torch's time over ours", "ew_", "_vs_torch"),
     ("Transposed inputs: share of the copy ceiling", "transpose_", "_vs_copy"),

@@ -87,8 +87,9 @@ Array Array::empty(const Dims& shape, DType dtype, Device device) {
   size_t bytes = static_cast<size_t>(checked_bytes(shape, dtype));
   runtime::DeviceState& state = runtime::open_device(device);
   state.health.check();
-  return Array(memory::Storage::allocate(*state.resource, bytes, runtime::current_stream(device)), dtype, shape,
-               contiguous_strides(shape), 0);
+  return Array(memory::Storage::allocate(*state.resource, bytes, runtime::current_stream(device),
+                                         runtime::current_account(device)),
+               dtype, shape, contiguous_strides(shape), 0);
 }
 
 Array Array::empty(const Dims& shape, DType dtype) { return empty(shape, dtype, runtime::default_device()); }
@@ -100,7 +101,7 @@ int64_t Array::shape(int axis) const { return shape_[normalize_axis("shape", axi
 void* Array::host_data() const {
   if (device().kind != DeviceKind::cpu)
     throw DeviceError("host_data: the array is on " + str(device()) + "; its memory is not the host's");
-  return reinterpret_cast<char*>(storage_->address()) + offset_bytes_;
+  return reinterpret_cast<char*>(storage_->pin()) + offset_bytes_;
 }
 
 bool Array::can_view(const Dims& shape) const {

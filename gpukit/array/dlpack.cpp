@@ -4,6 +4,7 @@
 #include <string>
 
 #include "gpukit/base/error.h"
+#include "gpukit/memory/hold.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/session.h"
@@ -19,6 +20,7 @@ template <typename Managed>
 struct Exported {
   Managed managed{};
   Array array;
+  memory::Pin pin;  // the other side knows the address
   Dims shape, strides;
   uint64_t consumer = 0;
 };
@@ -52,12 +54,13 @@ template <typename Managed>
 std::unique_ptr<Managed, void (*)(Managed*)> export_as(const Array& array, DLPackVersion version, uint64_t consumer) {
   auto exported = std::make_unique<Exported<Managed>>();
   exported->array = array;
+  exported->pin = memory::Pin(array.storage());
   exported->shape = array.shape();
   exported->strides = array.strides();
   exported->consumer = consumer;
   DLTensor& tensor = exported->managed.dl_tensor;
   // Host memory and device memory alike travel as plain addresses.
-  tensor.data = reinterpret_cast<void*>(array.storage()->address() + static_cast<uint64_t>(array.offset_bytes()));
+  tensor.data = reinterpret_cast<void*>(exported->pin.address() + static_cast<uint64_t>(array.offset_bytes()));
   tensor.device = to_dl_device(array.device());
   tensor.ndim = array.ndim();
   tensor.dtype = to_dl_dtype(array.dtype(), version);

@@ -1,6 +1,7 @@
 #include "gpukit/array/host.h"
 
 #include "gpukit/base/error.h"
+#include "gpukit/memory/hold.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/session.h"
@@ -38,10 +39,12 @@ Array to_device(const Array& array, Device device) {
   } else if (device.kind == DeviceKind::cpu) {
     // Earlier work of the CPU stream may still use the block that `copy` got.
     runtime::synchronize(*runtime::current_stream(device), "to");
-    runtime::copy_to_host(copy.host_data(), read(array), bytes, "to");
+    const memory::Pin pin(copy.storage());
+    runtime::copy_to_host(reinterpret_cast<char*>(pin.address()) + copy.offset_bytes(), read(array), bytes, "to");
   } else {
     runtime::synchronize(*runtime::current_stream(array.device()), "to");
-    runtime::copy_from_host(write(copy), array.host_data(), bytes);
+    const memory::Pin pin(array.storage());
+    runtime::copy_from_host(write(copy), reinterpret_cast<const char*>(pin.address()) + array.offset_bytes(), bytes);
   }
   return copy;
 }

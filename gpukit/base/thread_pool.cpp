@@ -4,15 +4,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
-#include <thread>
 
 #include "gpukit/base/env.h"
+#include "gpukit/base/error.h"
 #include "gpukit/base/files.h"
-#ifndef _WIN32
-#include <pthread.h>
-#include <signal.h>
-#endif
+#include "gpukit/base/thread.h"
 
 namespace gpukit {
 namespace {
@@ -37,24 +33,6 @@ struct Job {
       function(context, begin, std::min(begin + step, size));
     }
   }
-};
-
-/// Signals are the host program's business: workers take none.
-class SignalsBlocked {
- public:
-#ifdef _WIN32
-  SignalsBlocked() = default;
-#else
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &previous_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
-
- private:
-  sigset_t previous_;
-#endif
 };
 
 class Pool {
@@ -91,11 +69,10 @@ class Pool {
  private:
   void start_workers(int count) {
     if (num_workers_ >= count) return;
-    [[maybe_unused]] const SignalsBlocked blocked;
     while (num_workers_ < count) {
       try {
-        std::thread([this] { serve(); }).detach();
-      } catch (const std::system_error&) {
+        start_thread([this] { serve(); }).detach();
+      } catch (const Error&) {
         return;  // fewer workers, same result
       }
       ++num_workers_;

@@ -19,12 +19,48 @@ using CUfunction = struct FunctionTag*;
 using CUgraph = struct GraphTag*;
 using CUgraphNode = struct GraphNodeTag*;
 using CUgraphExec = struct GraphExecTag*;
+using CUgreenCtx = struct GreenTag*;
+using CUdevResourceDesc = struct ResourceDescTag*;
+using CUmemHandle = uint64_t;
 using CUhostFn = void (*)(void*);
 using CUoccupancyB2DSize = size_t (*)(int block_size);
 
 struct CUuuid {
   char bytes[16];
 };
+
+struct CUmemLocation {
+  int type;
+  int id;
+};
+
+struct CUmemAllocationProp {
+  int type;
+  int handle_types;
+  CUmemLocation location;
+  void* win32_metadata;
+  unsigned char compression;
+  unsigned char rdma;
+  unsigned short usage;
+  unsigned char reserved[4];
+};
+static_assert(sizeof(CUmemAllocationProp) == 32);
+
+struct CUmemAccessDesc {
+  CUmemLocation location;
+  int flags;
+};
+static_assert(sizeof(CUmemAccessDesc) == 12);
+
+// `next` and what stands after sm_count are unused by drivers of CUDA 12 and used by later ones.
+struct CUdevResource {
+  int type;
+  unsigned char internal[92];
+  unsigned sm_count;
+  unsigned char oversize[36];
+  CUdevResource* next;
+};
+static_assert(sizeof(CUdevResource) == 144);
 
 // CUresult
 inline constexpr CUresult CUDA_SUCCESS = 0;
@@ -38,6 +74,8 @@ inline constexpr CUresult CUDA_ERROR_INVALID_HANDLE = 400;
 inline constexpr CUresult CUDA_ERROR_ILLEGAL_STATE = 401;
 inline constexpr CUresult CUDA_ERROR_NOT_FOUND = 500;
 inline constexpr CUresult CUDA_ERROR_NOT_READY = 600;
+inline constexpr CUresult CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712;
+inline constexpr CUresult CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713;
 inline constexpr CUresult CUDA_ERROR_LAUNCH_FAILED = 719;
 inline constexpr CUresult CUDA_ERROR_NOT_SUPPORTED = 801;
 inline constexpr CUresult CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900;
@@ -49,6 +87,9 @@ inline constexpr CUresult CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905;
 inline constexpr CUresult CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906;
 inline constexpr CUresult CUDA_ERROR_CAPTURED_EVENT = 907;
 inline constexpr CUresult CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908;
+inline constexpr CUresult CUDA_ERROR_INVALID_RESOURCE_TYPE = 914;
+inline constexpr CUresult CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION = 915;
+inline constexpr CUresult CUDA_ERROR_STREAM_DETACHED = 917;
 
 // CUdevice_attribute
 inline constexpr int CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1;
@@ -90,7 +131,20 @@ inline constexpr unsigned CU_EVENT_BLOCKING_SYNC = 1;
 inline constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
 inline constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1;
 inline constexpr unsigned CU_MEMHOSTALLOC_DEVICEMAP = 2;
+inline constexpr unsigned CU_MEMHOSTREGISTER_PORTABLE = 1;
+inline constexpr unsigned CU_MEMHOSTREGISTER_DEVICEMAP = 2;
+inline constexpr unsigned CU_GREEN_CTX_DEFAULT_STREAM = 1;
 inline constexpr uint64_t CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1;
+
+// Virtual memory and SM resources
+inline constexpr int CU_MEM_ALLOCATION_TYPE_PINNED = 1;
+inline constexpr int CU_MEM_LOCATION_TYPE_DEVICE = 1;
+inline constexpr int CU_MEM_ACCESS_FLAGS_PROT_NONE = 0;
+inline constexpr int CU_MEM_ACCESS_FLAGS_PROT_READ = 1;
+inline constexpr int CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3;
+inline constexpr int CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0;
+inline constexpr int CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1;
+inline constexpr int CU_DEV_RESOURCE_TYPE_SM = 1;
 
 // CUstreamCaptureMode
 inline constexpr int CU_STREAM_CAPTURE_MODE_GLOBAL = 0;

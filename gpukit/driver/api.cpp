@@ -32,12 +32,12 @@ int Api::device_count() const {
 
 namespace {
 
-std::string uuid_text(const CUuuid& uuid) {
+std::string uuid_text(const char* kind, const CUuuid& uuid) {
   char text[64];
   unsigned char b[16];
   std::memcpy(b, uuid.bytes, sizeof b);
-  std::snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
-                b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+  std::snprintf(text, sizeof text, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", kind,
+                b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
   return text;
 }
 
@@ -53,7 +53,8 @@ DeviceProperties Api::properties(int ordinal) const {
   CUuuid uuid{};
   int code = table_->cuDeviceGetUuid(&uuid, device);
   if (code == CUDA_SUCCESS) {
-    p.uuid = uuid_text(uuid);
+    // A MIG instance has an identity of its own.
+    p.uuid = uuid_text(p.name.find(" MIG ") == std::string::npos ? "GPU" : "MIG", uuid);
   } else if (code != CUDA_ERROR_NOT_SUPPORTED) {
     fail(code, "cuDeviceGetUuid");
   }

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "gpukit/base/device.h"
 
@@ -20,6 +22,8 @@ using LibraryHandle = struct LibraryTag*;
 using FunctionHandle = struct FunctionTag*;
 using GraphHandle = struct GraphTag*;
 using GraphExecHandle = struct GraphExecTag*;
+using GreenHandle = struct GreenTag*;
+using PageHandle = uint64_t;  // physical memory without an address; never 0
 
 enum class CopyKind : uint8_t { host_to_device, device_to_host, device_to_device };
 enum class CaptureStatus : uint8_t { none, active, invalidated };
@@ -31,7 +35,7 @@ struct CaptureInfo {
 
 struct DeviceProperties {
   std::string name;
-  std::string uuid;     // "GPU-..." or empty
+  std::string uuid;     // "GPU-...", "MIG-..." or empty
   std::string pci_bus;  // "0000:01:00.0" or empty
   int64_t total_memory = 0;
   int sm_major = 0, sm_minor = 0;  // 0, 0 on the host table
@@ -46,6 +50,18 @@ struct DeviceProperties {
   int copy_engines = 0;
   int max_grid[3] = {0, 0, 0};
   bool vmm = false, cooperative = false;
+};
+
+/// A set of SMs in the driver's own words. Sets of one split may be put together; sets of two splits may not.
+struct SmGroup {
+  alignas(8) unsigned char resource[144] = {};
+  int sm_count = 0;
+};
+
+/// A device's SMs in groups of equal size, and those left over.
+struct SmGroups {
+  std::vector<SmGroup> groups;
+  SmGroup remainder;  // sm_count 0: nothing is left over
 };
 
 struct LaunchShape {
@@ -87,9 +103,43 @@ class Api {
   void release_pinned(void* memory) const noexcept;
   /// Host memory the device reads directly, after an asynchronous copy has returned.
   bool is_page_locked(const void* memory) const noexcept;
+  /// Page-locks memory of the program until unregister_host. Throws when a part of it already is.
+  void register_host(void* memory, size_t bytes) const;
+  int unregister_host(void* memory) const noexcept;  // the result code
   void copy_async(void* dst_host, Address dst, const void* src_host, Address src, size_t bytes, CopyKind kind,
                   StreamHandle stream) const;
   void fill_async(Address dst, int value_bytes, uint32_t value, size_t count, StreamHandle stream) const;
+
+  // Pages and addresses apart (where properties().vmm). All sizes and addresses are multiples of page_granularity();
+  // the device is the one whose context is current. None of these waits: work that still touches what is unmapped
+  // faults.
+
+  size_t page_granularity() const;
+  PageHandle create_pages(size_t bytes) const;
+  /// The result code. The memory goes when it is mapped nowhere any more.
+  int release_pages(PageHandle pages) const noexcept;
+  Address reserve_range(size_t bytes) const;
+  /// The result code. The very range of a reserve_range, nothing mapped in it.
+  int free_range(Address address, size_t bytes) const noexcept;
+  /// The first `bytes` of the pages at `address`, unreadable until allow_access. They may be mapped at several
+  /// addresses.
+  void map_pages(Address address, size_t bytes, PageHandle pages) const;
+  /// The result code. Whole mappings only; the pages keep their bytes.
+  int unmap_pages(Address address, size_t bytes) const noexcept;
+  /// Lets the device read and write whole mappings.
+  void allow_access(Address address, size_t bytes) const;
+
+  // Green contexts: streams that run on some SMs only.
+
+  /// The driver has every call for them and the device names its SMs.
+  bool has_green_contexts(int ordinal = 0) const noexcept;
+  /// The device's SMs in groups of at least `min_count`, rounded up to the hardware's grain.
+  SmGroups split_sms(int ordinal, int min_count = 1) const;
+  /// On the device whose context is current. All groups must come from one split_sms.
+  GreenHandle create_green_context(std::span<const SmGroup> groups) const;
+  /// Destroy its streams first: they are of no use afterwards.
+  void destroy_green_context(GreenHandle green) const noexcept;
+  StreamHandle create_green_stream(GreenHandle green, int priority) const;
 
   /// priority: 0 is the default, negative is more urgent; clamped to what the device has.
   StreamHandle create_stream(int priority) const;

@@ -73,6 +73,10 @@ std::string fill_cuda_table(const std::function<void*(const char*)>& symbol, Cud
   if (table->name == nullptr) return "has no " #name;
   GPUKIT_CUDA_FUNCTIONS(GPUKIT_CUDA_FIND)
 #undef GPUKIT_CUDA_FIND
+#define GPUKIT_CUDA_FIND_OPTIONAL(name, wanted, exported, parameters) \
+  table->name = *version < wanted ? nullptr : reinterpret_cast<decltype(table->name)>(find(#name, wanted, exported));
+  GPUKIT_CUDA_OPTIONAL_FUNCTIONS(GPUKIT_CUDA_FIND_OPTIONAL)
+#undef GPUKIT_CUDA_FIND_OPTIONAL
   return {};
 }
 

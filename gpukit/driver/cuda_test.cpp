@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "gpukit/driver/host_table.h"
 
@@ -27,6 +28,7 @@ void* host_function(const char* name) {
 #define GPUKIT_TEST_FIND(member, version, symbol, parameters) \
   if (std::strcmp(name, #member) == 0) return reinterpret_cast<void*>(host_table().member);
   GPUKIT_CUDA_FUNCTIONS(GPUKIT_TEST_FIND)
+  GPUKIT_CUDA_OPTIONAL_FUNCTIONS(GPUKIT_TEST_FIND)
 #undef GPUKIT_TEST_FIND
   return nullptr;
 }
@@ -63,6 +65,27 @@ TEST_F(CudaLoading, AsksForTheDeclaredVersions) {
   EXPECT_EQ(asked["cuStreamGetCaptureInfo"], 11030);
   EXPECT_EQ(asked["cuLibraryLoadData"], 12000);
   EXPECT_EQ(table.cuStreamQuery, host_table().cuStreamQuery);
+}
+
+TEST_F(CudaLoading, LeavesOutWhatTheDriverLacks) {
+  auto filled = [&] {
+    EXPECT_EQ(fill_cuda_table(fake_symbol, &table, &version), "");
+    return std::pair(table.cuGreenCtxCreate != nullptr, table.cuGreenCtxStreamCreate != nullptr);
+  };
+  EXPECT_EQ(filled(), std::pair(true, false));  // 12.4
+  EXPECT_EQ(asked["cuGreenCtxCreate"], 12040);
+  EXPECT_FALSE(asked.contains("cuGreenCtxStreamCreate"));
+  fake_version = 12000;
+  EXPECT_EQ(filled(), std::pair(false, false));
+  fake_version = 13000;
+  EXPECT_EQ(filled(), std::pair(true, true));
+  EXPECT_EQ(asked["cuGreenCtxStreamCreate"], 12050);
+  EXPECT_EQ(asked["cuMemHostRegister"], 6050);
+  EXPECT_EQ(asked["cuMemCreate"], 10020);
+  hidden.insert("cuGreenCtxCreate");
+  EXPECT_EQ(filled(), std::pair(false, true));
+  hidden.insert("cuMemMap");
+  EXPECT_EQ(fill_cuda_table(fake_symbol, &table, &version), "has no cuMemMap");
 }
 
 TEST_F(CudaLoading, FallsBackToExportedNames) {

@@ -9,10 +9,10 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "gpukit/driver/host_table.h"
+#include "gpukit/driver/page_file.h"
 
 namespace gpukit::driver::host {
 
@@ -38,8 +38,20 @@ struct Context {
   std::shared_ptr<Stream> legacy;  // stream 0
 };
 
+/// Pretend SMs of a device, sorted.
+struct SmSet {
+  int device = 0;
+  std::vector<int> numbers;
+};
+
+struct Green {
+  std::shared_ptr<const SmSet> sms;
+  bool destroyed = false;
+};
+
 struct Stream {
   Context* context = nullptr;
+  std::shared_ptr<Green> green;  // null: the primary context
   int priority = 0;
   std::mutex run;  // held while work of this stream runs; taken before the registry's mutex, never after
   std::shared_ptr<Capture> capture;
@@ -64,6 +76,32 @@ struct GraphExec {
   std::mutex run;  // launches of one graph never overlap
 };
 
+/// A cuMemAlloc.
+struct Allocation {
+  size_t bytes = 0;
+  int device = 0;
+};
+
+/// Page-locked memory: ours, or the program's own that was registered.
+struct Pinned {
+  size_t bytes = 0;
+  bool registered = false;
+};
+
+/// A cuMemCreate. Gone when released and mapped nowhere.
+struct Pages {
+  PageBlock block;
+  int device = 0;
+  int mappings = 0;
+  bool released = false;
+};
+
+struct Mapping {
+  size_t bytes = 0;
+  CUmemHandle pages = 0;
+  PageAccess access = PageAccess::none;
+};
+
 /// Live objects by handle, so that a bad handle is an error code and never a crash.
 template <typename Object>
 using Registry = std::unordered_map<const void*, std::shared_ptr<Object>>;
@@ -77,8 +115,18 @@ struct State {
   Registry<Event> events;
   Registry<Graph> graphs;
   Registry<GraphExec> execs;
-  std::unordered_set<CUdeviceptr> memory;
-  std::map<CUdeviceptr, size_t> pinned;  // page-locked blocks: first byte, bytes
+  std::unordered_map<CUdeviceptr, Allocation> memory;
+  std::map<CUdeviceptr, Pinned> pinned;  // by first byte, as the two below
+  std::map<CUdeviceptr, size_t> ranges;
+  std::map<CUdeviceptr, Mapping> mappings;
+  std::unordered_map<CUmemHandle, Pages> pages;
+  CUmemHandle next_pages = 1;
+  size_t memory_limit = 0;     // of each device; 0: none
+  std::map<int, size_t> used;  // bytes of memory and pages, by device
+  int sms = 0;                 // of each device; 0: no green contexts
+  uint64_t next_split = 1;
+  Registry<Green> greens;
+  Registry<const SmSet> descriptions;  // kept for good
   std::vector<std::shared_ptr<Capture>> captures;
   uint64_t next_capture = 1;
 };
@@ -107,6 +155,14 @@ CUresult append(Stream& stream, std::function<void()> work);
 /// Takes every stream out of the capture.
 void finish(const std::shared_ptr<Capture>& capture);
 
+/// CUDA_ERROR_INVALID_DEVICE for a device that does not exist.
+CUresult check_device(CUdevice device);
+/// Counts bytes against a device's limit; false when there is no room.
+bool charge(int device, size_t bytes);
+void uncharge(int device, size_t bytes);
+/// Bytes of a device: the limit, or the machine's memory.
+size_t total_memory();
+
 /// Runs `work` in the stream's order, or adds it to the stream's capture.
 template <typename Work>
 CUresult submit(CUstream handle, Work work) {
@@ -123,8 +179,14 @@ CUresult submit(CUstream handle, Work work) {
 
 void run_nodes(GraphExec& exec);
 
+/// In a forked child: gives it pages of its own.
+void separate_pages();
+
 // Each fills its part of the table.
 void fill_device_entries(CudaTable& table);
+void fill_memory_entries(CudaTable& table);
+void fill_page_entries(CudaTable& table);
+void fill_green_entries(CudaTable& table);
 void fill_stream_entries(CudaTable& table);
 void fill_capture_entries(CudaTable& table);
 

@@ -14,7 +14,8 @@ CUresult find_stream(CUstream handle, std::shared_ptr<Stream>* stream) {
     return CUDA_SUCCESS;
   }
   *stream = find(state().streams, handle);
-  return *stream == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+  if (*stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return (*stream)->green != nullptr && (*stream)->green->destroyed ? CUDA_ERROR_STREAM_DETACHED : CUDA_SUCCESS;
 }
 
 namespace {

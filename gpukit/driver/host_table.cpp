@@ -1,16 +1,18 @@
 #include "gpukit/driver/host_table.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <iterator>
 #include <new>
 
 #include "gpukit/base/files.h"
-#include "gpukit/driver/host_memory.h"
 #include "gpukit/driver/host_state.h"
 
 #if !defined(_WIN32)
+#include <fcntl.h>
 #include <pthread.h>
+#include <unistd.h>
 #endif
 
 namespace gpukit::driver::host {
@@ -19,9 +21,31 @@ namespace {
 
 #if !defined(_WIN32)
 // A fork can happen while another thread holds a lock; the child has only the forking thread, so no work is running
-// there.
-void before_fork() { state().mutex.lock(); }
-void after_fork_parent() { state().mutex.unlock(); }
+// there. Pages are shared with the child until it has copied them: the parent waits, so that it does not change them.
+int copied[2] = {-1, -1};  // a pipe whose writing end the child closes when it has its pages
+
+void close_end(int& end) {
+  if (end >= 0) close(end);
+  end = -1;
+}
+
+void before_fork() {
+  state().mutex.lock();
+  if (state().pages.empty() || pipe(copied) != 0) copied[0] = copied[1] = -1;
+  for (int end : copied) {
+    if (end >= 0) fcntl(end, F_SETFD, FD_CLOEXEC);
+  }
+}
+
+void after_fork_parent() {
+  close_end(copied[1]);
+  char byte = 0;
+  while (copied[0] >= 0 && read(copied[0], &byte, 1) < 0 && errno == EINTR) {
+  }
+  close_end(copied[0]);
+  state().mutex.unlock();
+}
+
 void after_fork_child() {
   State& s = state();
   for (auto& [handle, stream] : s.streams) new (&stream->run) std::mutex;
@@ -29,6 +53,9 @@ void after_fork_child() {
     if (context->legacy != nullptr) new (&context->legacy->run) std::mutex;
   }
   for (auto& [handle, exec] : s.execs) new (&exec->run) std::mutex;
+  if (!s.pages.empty()) separate_pages();
+  close_end(copied[0]);
+  close_end(copied[1]);
   s.mutex.unlock();
 }
 #endif
@@ -43,6 +70,11 @@ State& state() {
 Context*& current_context() {
   static thread_local Context* current = nullptr;
   return current;
+}
+
+CUresult check_device(CUdevice device) {
+  if (!state().initialized) return CUDA_ERROR_NOT_INITIALIZED;
+  return device >= 0 && device < state().device_count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
 CUresult live_context(Context** context) {
@@ -81,6 +113,8 @@ constexpr ErrorName kErrorNames[] = {
     {702, "CUDA_ERROR_LAUNCH_TIMEOUT"},
     {709, "CUDA_ERROR_CONTEXT_IS_DESTROYED"},
     {710, "CUDA_ERROR_ASSERT"},
+    {712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"},
+    {713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"},
     {715, "CUDA_ERROR_ILLEGAL_INSTRUCTION"},
     {716, "CUDA_ERROR_MISALIGNED_ADDRESS"},
     {719, "CUDA_ERROR_LAUNCH_FAILED"},
@@ -94,6 +128,9 @@ constexpr ErrorName kErrorNames[] = {
     {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"},
     {907, "CUDA_ERROR_CAPTURED_EVENT"},
     {908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"},
+    {914, "CUDA_ERROR_INVALID_RESOURCE_TYPE"},
+    {915, "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION"},
+    {917, "CUDA_ERROR_STREAM_DETACHED"},
     {999, "CUDA_ERROR_UNKNOWN"},
 };
 
@@ -126,14 +163,9 @@ CUresult device_get_count(int* count) {
   return CUDA_SUCCESS;
 }
 
-CUresult check_device(CUdevice device) {
-  std::lock_guard lock(state().mutex);
-  if (!state().initialized) return CUDA_ERROR_NOT_INITIALIZED;
-  return device >= 0 && device < state().device_count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}
-
 CUresult device_get(CUdevice* device, int ordinal) {
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(state().mutex);
   if (CUresult code = check_device(ordinal)) return code;
   *device = ordinal;
   return CUDA_SUCCESS;
@@ -141,16 +173,11 @@ CUresult device_get(CUdevice* device, int ordinal) {
 
 CUresult device_get_name(char* name, int length, CUdevice device) {
   if (name == nullptr || length <= 0) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(state().mutex);
   if (CUresult code = check_device(device)) return code;
   std::strncpy(name, "CPU Simulation", static_cast<size_t>(length) - 1);
   name[length - 1] = '\0';
   return CUDA_SUCCESS;
-}
-
-size_t total_memory() {
-  int64_t free_bytes = 0, total_bytes = 0;
-  files::host_memory(&free_bytes, &total_bytes);
-  return static_cast<size_t>(total_bytes);
 }
 
 CUresult device_get_uuid(CUuuid*, CUdevice) { return CUDA_ERROR_NOT_SUPPORTED; }
@@ -158,6 +185,7 @@ CUresult device_get_pci_bus_id(char*, int, CUdevice) { return CUDA_ERROR_NOT_SUP
 
 CUresult device_total_memory(size_t* bytes, CUdevice device) {
   if (bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(state().mutex);
   if (CUresult code = check_device(device)) return code;
   *bytes = total_memory();
   return CUDA_SUCCESS;
@@ -165,11 +193,15 @@ CUresult device_total_memory(size_t* bytes, CUdevice device) {
 
 CUresult device_get_attribute(int* value, int attribute, CUdevice device) {
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(state().mutex);
   if (CUresult code = check_device(device)) return code;
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; break;
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *value = 32; break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = files::available_cpus(); break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *value = state().sms > 0 ? state().sms : files::available_cpus();
+      break;
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: *value = pages_supported() ? 1 : 0; break;
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X: *value = INT32_MAX; break;
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
     case CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z: *value = 65535; break;
@@ -180,8 +212,8 @@ CUresult device_get_attribute(int* value, int attribute, CUdevice device) {
 
 CUresult primary_retain(CUcontext* context, CUdevice device) {
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult code = check_device(device)) return code;
   std::lock_guard lock(state().mutex);
+  if (CUresult code = check_device(device)) return code;
   auto& contexts = state().contexts;
   while (contexts.size() <= static_cast<size_t>(device)) {
     auto made = std::make_unique<Context>();
@@ -198,8 +230,8 @@ CUresult primary_retain(CUcontext* context, CUdevice device) {
 
 // The last release makes the context refuse new work but keeps its memory: views of it may be alive on the CPU.
 CUresult primary_release(CUdevice device) {
-  if (CUresult code = check_device(device)) return code;
   std::lock_guard lock(state().mutex);
+  if (CUresult code = check_device(device)) return code;
   auto& contexts = state().contexts;
   if (contexts.size() <= static_cast<size_t>(device) || contexts[device]->retained == 0)
     return CUDA_ERROR_INVALID_CONTEXT;
@@ -228,6 +260,15 @@ CUresult context_set_current(CUcontext context) {
   return CUDA_ERROR_INVALID_CONTEXT;
 }
 
+CUresult context_get_device(CUdevice* device) {
+  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::lock_guard lock(state().mutex);
+  Context* context = nullptr;
+  if (CUresult code = live_context(&context)) return code;
+  *device = context->ordinal;
+  return CUDA_SUCCESS;
+}
+
 CUresult context_synchronize() {
   std::vector<std::shared_ptr<Stream>> streams;
   {
@@ -241,80 +282,6 @@ CUresult context_synchronize() {
     }
   }
   for (auto& stream : streams) std::lock_guard wait(stream->run);
-  return CUDA_SUCCESS;
-}
-
-// The system may promise more than it has; this refuses what can never be there.
-bool could_exist(size_t bytes) {
-  size_t total = total_memory();
-  return total == 0 || bytes <= total;
-}
-
-CUresult memory_allocate(CUdeviceptr* address, size_t bytes) {
-  if (address == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(state().mutex);
-  Context* context = nullptr;
-  if (CUresult code = live_context(&context)) return code;
-  if (CUresult code = refuse_while_capturing()) return code;
-  if (!could_exist(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  void* memory = allocate_aligned(bytes);
-  if (memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  *address = reinterpret_cast<CUdeviceptr>(memory);
-  state().memory.insert(*address);
-  return CUDA_SUCCESS;
-}
-
-CUresult memory_free(CUdeviceptr address) {
-  if (address == 0) return CUDA_SUCCESS;
-  std::lock_guard lock(state().mutex);
-  if (CUresult code = refuse_while_capturing()) return code;
-  if (state().memory.erase(address) == 0) return CUDA_ERROR_INVALID_VALUE;
-  release_aligned(reinterpret_cast<void*>(address));
-  return CUDA_SUCCESS;
-}
-
-CUresult memory_get_info(size_t* free_bytes, size_t* total_bytes) {
-  if (free_bytes == nullptr || total_bytes == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(state().mutex);
-  Context* context = nullptr;
-  if (CUresult code = live_context(&context)) return code;
-  int64_t available = 0, total = 0;
-  files::host_memory(&available, &total);
-  *free_bytes = static_cast<size_t>(available);
-  *total_bytes = static_cast<size_t>(total);
-  return CUDA_SUCCESS;
-}
-
-CUresult pinned_allocate(void** memory, size_t bytes, unsigned) {
-  if (memory == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(state().mutex);
-  Context* context = nullptr;
-  if (CUresult code = live_context(&context)) return code;
-  if (CUresult code = refuse_while_capturing()) return code;
-  if (!could_exist(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
-  *memory = allocate_aligned(bytes);
-  if (*memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  state().pinned.emplace(reinterpret_cast<CUdeviceptr>(*memory), bytes);
-  return CUDA_SUCCESS;
-}
-
-// Memory that did not come from here is the program's own, which the real driver does not know either.
-CUresult pointer_get_attribute(void* value, int attribute, CUdeviceptr address) {
-  if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_MEMORY_TYPE) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard lock(state().mutex);
-  auto after = state().pinned.upper_bound(address);
-  if (after == state().pinned.begin()) return CUDA_ERROR_INVALID_VALUE;
-  auto [first, bytes] = *std::prev(after);
-  if (address - first >= bytes) return CUDA_ERROR_INVALID_VALUE;
-  *static_cast<unsigned*>(value) = CU_MEMORYTYPE_HOST;
-  return CUDA_SUCCESS;
-}
-
-CUresult pinned_free(void* memory) {
-  std::lock_guard lock(state().mutex);
-  if (CUresult code = refuse_while_capturing()) return code;
-  if (state().pinned.erase(reinterpret_cast<CUdeviceptr>(memory)) == 0) return CUDA_ERROR_INVALID_VALUE;
-  release_aligned(memory);
   return CUDA_SUCCESS;
 }
 
@@ -340,13 +307,8 @@ void fill_device_entries(CudaTable& table) {
   table.cuDevicePrimaryCtxRelease = primary_release;
   table.cuCtxGetCurrent = context_get_current;
   table.cuCtxSetCurrent = context_set_current;
+  table.cuCtxGetDevice = context_get_device;
   table.cuCtxSynchronize = context_synchronize;
-  table.cuMemAlloc = memory_allocate;
-  table.cuMemFree = memory_free;
-  table.cuMemGetInfo = memory_get_info;
-  table.cuMemHostAlloc = pinned_allocate;
-  table.cuMemFreeHost = pinned_free;
-  table.cuPointerGetAttribute = pointer_get_attribute;
   table.cuLibraryLoadData = not_supported;
   table.cuLibraryUnload = not_supported;
   table.cuLibraryGetKernel = not_supported;
@@ -365,6 +327,9 @@ const CudaTable& host_table() {
   static const CudaTable table = [] {
     CudaTable made;
     host::fill_device_entries(made);
+    host::fill_memory_entries(made);
+    host::fill_page_entries(made);
+    host::fill_green_entries(made);
     host::fill_stream_entries(made);
     host::fill_capture_entries(made);
 #if !defined(_WIN32)

@@ -16,6 +16,15 @@ const CudaTable& host_table();
 /// How many devices the table shows from now on; 1 unless a test says otherwise. Contexts that exist stay valid.
 void set_host_device_count(int count);
 
+/// The most bytes of each device: allocations beyond give CUDA_ERROR_OUT_OF_MEMORY. 0: the machine's memory.
+void set_host_memory_limit(size_t bytes);
+/// Pretend SMs of each device, in groups of 8, so that it has green contexts; 0: none, as at the start.
+void set_host_sms(int count);
+/// The green context a stream was made in; null for a plain stream.
+CUgreenCtx host_stream_green(CUstream stream);
+/// The numbers of a green context's pretend SMs; empty for a bad handle.
+std::vector<int> host_green_sms(CUgreenCtx green);
+
 /// One recorded operation of a graph and the earlier ones it must follow.
 struct HostGraphNode {
   std::function<void()> run;

@@ -28,6 +28,7 @@ class HostTable : public HostTableTest {};
 TEST_F(HostTable, EveryEntryIsFilled) {
 #define GPUKIT_TEST_FILLED(name, version, symbol, parameters) EXPECT_NE(table.name, nullptr) << #name;
   GPUKIT_CUDA_FUNCTIONS(GPUKIT_TEST_FILLED)
+  GPUKIT_CUDA_OPTIONAL_FUNCTIONS(GPUKIT_TEST_FILLED)
 #undef GPUKIT_TEST_FILLED
 }
 
@@ -75,6 +76,32 @@ TEST_F(HostTable, MemoryIsAlignedAndCounted) {
   EXPECT_FALSE(api.is_page_locked(static_cast<char*>(pinned) + 10));
   EXPECT_FALSE(api.is_page_locked(&address));
   EXPECT_CODE(CUDA_SUCCESS, table.cuMemFreeHost(pinned));
+}
+
+TEST_F(HostTable, RegisteredMemoryIsPageLocked) {
+  std::vector<char> memory(3 * 4096);
+  char* first = memory.data();
+  EXPECT_FALSE(api.is_page_locked(first));
+  api.register_host(first + 4096, 4096);
+  EXPECT_FALSE(api.is_page_locked(first + 4095));
+  EXPECT_TRUE(api.is_page_locked(first + 4096));
+  EXPECT_TRUE(api.is_page_locked(first + 8191));
+  EXPECT_FALSE(api.is_page_locked(first + 8192));
+  for (size_t offset : {0, 4096, 8191}) {
+    EXPECT_CODE(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, table.cuMemHostRegister(first + offset, 4097, 0)) << offset;
+  }
+  api.register_host(first, 4096);
+  api.register_host(first + 8192, 4096);
+  EXPECT_CODE(CUDA_ERROR_INVALID_VALUE, table.cuMemFreeHost(first));
+  EXPECT_CODE(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, api.unregister_host(first + 1));
+  for (size_t offset : {0, 4096, 8192}) EXPECT_EQ(api.unregister_host(first + offset), 0);
+  EXPECT_CODE(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, api.unregister_host(first));
+  EXPECT_FALSE(api.is_page_locked(first));
+  EXPECT_CODE(CUDA_ERROR_INVALID_VALUE, table.cuMemHostRegister(nullptr, 4096, 0));
+  void* pinned = api.allocate_pinned(4096);
+  EXPECT_CODE(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, api.unregister_host(pinned));
+  EXPECT_THROW(api.register_host(pinned, 16), CudaError);
+  api.release_pinned(pinned);
 }
 
 TEST_F(HostTable, CopiesAndFills) {
@@ -152,6 +179,12 @@ TEST_F(HostTable, TwoDevicesAreApart) {
   Context first(api, 0), other(api, 1);
   EXPECT_NE(first.handle(), other.handle());
   EXPECT_EQ(other.device(), (Device{DeviceKind::cpu, 1}));
+  for (const Context* one : {&first, &other}) {
+    CUdevice device = -1;
+    one->make_current();
+    EXPECT_CODE(CUDA_SUCCESS, table.cuCtxGetDevice(&device));
+    EXPECT_EQ(device, one->ordinal());
+  }
   Stream on_first(first, 0), on_other(other, 0);
   EXPECT_NE(on_first.id(), on_other.id());
   Event of_first(first);

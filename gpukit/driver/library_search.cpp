@@ -109,6 +109,12 @@ void set_site_packages(std::vector<std::string> folders) {
   ++site.version;
 }
 
+std::vector<std::string> site_package_folders() {
+  SitePackages& site = site_packages();
+  std::lock_guard lock(site.mutex);
+  return site.folders;
+}
+
 uint64_t site_packages_version() {
   SitePackages& site = site_packages();
   std::lock_guard lock(site.mutex);
@@ -116,11 +122,7 @@ uint64_t site_packages_version() {
 }
 
 std::vector<LibraryCandidate> library_candidates(NvidiaLibrary library, std::vector<LibraryAttempt>* missing) {
-  std::vector<std::string> sites;
-  {
-    std::lock_guard lock(site_packages().mutex);
-    sites = site_packages().folders;
-  }
+  const std::vector<std::string> sites = site_package_folders();
   Search search(library, missing);
   search.add_names("this process", true);
   for (const std::string& site : sites) search.add_wheels(site);

@@ -30,6 +30,7 @@ struct LibraryCandidate {
 
 /// Where Python packages are installed, searched in this order. The Python package calls it once when it is imported.
 void set_site_packages(std::vector<std::string> folders);
+std::vector<std::string> site_package_folders();
 /// Grows with each set_site_packages, so that a failed search can be repeated.
 uint64_t site_packages_version();
 

@@ -1,5 +1,10 @@
 #include "gpukit/driver/objects.h"
 
+#include <algorithm>
+#include <vector>
+
+#include "gpukit/base/error.h"
+
 namespace gpukit::driver {
 
 namespace {
@@ -23,9 +28,39 @@ Context::Context(const Api& api, int ordinal)
 
 Context::~Context() { api_.release_primary(ordinal_); }
 
-Stream::Stream(Context& context, int priority) : context_(context), handle_(nullptr), priority_(priority), id_(0) {
+SmSplit::SmSplit(Context& context, int min_count)
+    : context_(context), sms_(context.api().split_sms(context.ordinal(), min_count)) {}
+
+GreenContext::GreenContext(const SmSplit& split, std::span<const int> groups, bool remainder)
+    : context_(split.context()), handle_(nullptr), sm_count_(0) {
+  std::vector<SmGroup> chosen;
+  std::vector<int> seen;
+  for (int group : groups) {
+    if (group < 0 || group >= split.num_groups() || std::find(seen.begin(), seen.end(), group) != seen.end()) {
+      throw ArgumentError("GreenContext", "groups",
+                          "hold different numbers below " + std::to_string(split.num_groups()), std::to_string(group));
+    }
+    seen.push_back(group);
+    chosen.push_back(split.sms().groups[group]);
+  }
+  if (remainder && split.remainder_sms() > 0) chosen.push_back(split.sms().remainder);
+  for (const SmGroup& group : chosen) sm_count_ += group.sm_count;
   context_.make_current();
-  handle_ = api().create_stream(priority);
+  handle_ = context_.api().create_green_context(chosen);
+}
+
+GreenContext::~GreenContext() {
+  try_make_current(context_);
+  context_.api().destroy_green_context(handle_);
+}
+
+Stream::Stream(Context& context, int priority, std::shared_ptr<GreenContext> green)
+    : context_(context), green_(std::move(green)), handle_(nullptr), priority_(priority), id_(0) {
+  if (green_ != nullptr && &green_->context() != &context_) {
+    throw ArgumentError("Stream", "green", "be of " + str(device()), str(green_->context().device()));
+  }
+  context_.make_current();
+  handle_ = green_ == nullptr ? api().create_stream(priority) : api().create_green_stream(green_->handle(), priority);
   id_ = next_stream_id.fetch_add(1, std::memory_order_relaxed);
 }
 

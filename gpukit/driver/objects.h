@@ -4,13 +4,16 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "gpukit/driver/api.h"
 
 namespace gpukit::runtime {
 class Capture;
-}
+class StreamControl;
+class StreamGroup;
+}  // namespace gpukit::runtime
 
 namespace gpukit::driver {
 
@@ -37,10 +40,47 @@ class Context {
   DeviceProperties properties_;
 };
 
+/// A device's SMs, split once into groups of the hardware's grain. Green contexts are made of its groups.
+class SmSplit {
+ public:
+  /// Throws CudaError where api().has_green_contexts() is false.
+  explicit SmSplit(Context& context, int min_count = 1);
+
+  Context& context() const { return context_; }
+  int num_groups() const { return static_cast<int>(sms_.groups.size()); }
+  int sms_per_group() const { return sms_.groups.empty() ? 0 : sms_.groups.front().sm_count; }
+  int remainder_sms() const { return sms_.remainder.sm_count; }
+  const SmGroups& sms() const { return sms_; }
+
+ private:
+  Context& context_;
+  SmGroups sms_;
+};
+
+/// Owner of a green context: streams made in it run on its SMs only. Never made current.
+class GreenContext {
+ public:
+  /// The SMs of the groups numbered in `groups`, and those left over with `remainder`. Throws ArgumentError, CudaError.
+  GreenContext(const SmSplit& split, std::span<const int> groups, bool remainder = false);
+  ~GreenContext();
+  GreenContext(const GreenContext&) = delete;
+  GreenContext& operator=(const GreenContext&) = delete;
+
+  Context& context() const { return context_; }
+  GreenHandle handle() const { return handle_; }
+  int sm_count() const { return sm_count_; }
+
+ private:
+  Context& context_;
+  GreenHandle handle_;
+  int sm_count_;
+};
+
 /// A non-blocking stream of ours. Shared by pointer: memory remembers the streams it was used on.
 class Stream {
  public:
-  Stream(Context& context, int priority);
+  /// On the SMs of `green`, which must be of the same context; without one, on all of them.
+  Stream(Context& context, int priority, std::shared_ptr<GreenContext> green = nullptr);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -50,7 +90,8 @@ class Stream {
   Device device() const { return context_.device(); }
   StreamHandle handle() const { return handle_; }
   int priority() const { return priority_; }
-  uint64_t id() const { return id_; }  // unique in the process, never reused
+  const std::shared_ptr<GreenContext>& green() const { return green_; }  // null: the primary context
+  uint64_t id() const { return id_; }                                    // unique in the process, never reused
   void synchronize() const;
   bool query() const;
   void wait(const class Event& event) const;
@@ -61,9 +102,16 @@ class Stream {
   std::atomic<uint64_t> idle_sequence{0};
   /// Not null while this stream captures: who collects what is submitted (runtime/graph.h).
   std::atomic<runtime::Capture*> capture{nullptr};
+  /// Not null while something watches, paces or limits this stream (runtime/stream_control.h).
+  std::atomic<runtime::StreamControl*> control{nullptr};
+  /// The streams it belongs with; set once, before the stream is used. True in `moved`: its work goes to another stream
+  /// (runtime/stream_group.h).
+  std::weak_ptr<runtime::StreamGroup> group;
+  std::atomic<bool> moved{false};
 
  private:
   Context& context_;
+  std::shared_ptr<GreenContext> green_;
   StreamHandle handle_;
   int priority_;
   uint64_t id_;

@@ -21,6 +21,7 @@ namespace gpukit::driver {
   X(cuDevicePrimaryCtxRelease, 11000, "cuDevicePrimaryCtxRelease_v2", (CUdevice device))                               \
   X(cuCtxGetCurrent, 4000, "cuCtxGetCurrent", (CUcontext * context))                                                   \
   X(cuCtxSetCurrent, 4000, "cuCtxSetCurrent", (CUcontext context))                                                     \
+  X(cuCtxGetDevice, 2000, "cuCtxGetDevice", (CUdevice * device))                                                       \
   X(cuCtxSynchronize, 2000, "cuCtxSynchronize", ())                                                                    \
   X(cuMemAlloc, 3020, "cuMemAlloc_v2", (CUdeviceptr * address, size_t bytes))                                          \
   X(cuMemFree, 3020, "cuMemFree_v2", (CUdeviceptr address))                                                            \
@@ -28,6 +29,21 @@ namespace gpukit::driver {
   X(cuMemHostAlloc, 2020, "cuMemHostAlloc", (void** memory, size_t bytes, unsigned flags))                             \
   X(cuMemFreeHost, 2000, "cuMemFreeHost", (void* memory))                                                              \
   X(cuPointerGetAttribute, 4000, "cuPointerGetAttribute", (void* value, int attribute, CUdeviceptr address))           \
+  X(cuMemHostRegister, 6050, "cuMemHostRegister_v2", (void* memory, size_t bytes, unsigned flags))                     \
+  X(cuMemHostUnregister, 4000, "cuMemHostUnregister", (void* memory))                                                  \
+  X(cuMemGetAllocationGranularity, 10020, "cuMemGetAllocationGranularity",                                             \
+    (size_t * bytes, const CUmemAllocationProp* properties, int option))                                               \
+  X(cuMemCreate, 10020, "cuMemCreate",                                                                                 \
+    (CUmemHandle * handle, size_t bytes, const CUmemAllocationProp* properties, unsigned long long flags))             \
+  X(cuMemRelease, 10020, "cuMemRelease", (CUmemHandle handle))                                                         \
+  X(cuMemAddressReserve, 10020, "cuMemAddressReserve",                                                                 \
+    (CUdeviceptr * address, size_t bytes, size_t alignment, CUdeviceptr wish, unsigned long long flags))               \
+  X(cuMemAddressFree, 10020, "cuMemAddressFree", (CUdeviceptr address, size_t bytes))                                  \
+  X(cuMemMap, 10020, "cuMemMap",                                                                                       \
+    (CUdeviceptr address, size_t bytes, size_t offset, CUmemHandle handle, unsigned long long flags))                  \
+  X(cuMemUnmap, 10020, "cuMemUnmap", (CUdeviceptr address, size_t bytes))                                              \
+  X(cuMemSetAccess, 10020, "cuMemSetAccess",                                                                           \
+    (CUdeviceptr address, size_t bytes, const CUmemAccessDesc* access, size_t count))                                  \
   X(cuMemcpyHtoDAsync, 3020, "cuMemcpyHtoDAsync_v2",                                                                   \
     (CUdeviceptr destination, const void* source, size_t bytes, CUstream stream))                                      \
   X(cuMemcpyDtoHAsync, 3020, "cuMemcpyDtoHAsync_v2",                                                                   \
@@ -78,9 +94,24 @@ namespace gpukit::driver {
     (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,       \
      unsigned block_z, unsigned shared_bytes, CUstream stream, void** arguments, void** extra))
 
+// What a driver that serves may lack: null then.
+#define GPUKIT_CUDA_OPTIONAL_FUNCTIONS(X)                                                                           \
+  X(cuDeviceGetDevResource, 12040, "cuDeviceGetDevResource", (CUdevice device, CUdevResource * resource, int type)) \
+  X(cuDevSmResourceSplitByCount, 12040, "cuDevSmResourceSplitByCount",                                              \
+    (CUdevResource * groups, unsigned* count, const CUdevResource* input, CUdevResource* remainder, unsigned flags, \
+     unsigned min_count))                                                                                           \
+  X(cuDevResourceGenerateDesc, 12040, "cuDevResourceGenerateDesc",                                                  \
+    (CUdevResourceDesc * description, CUdevResource * resources, unsigned count))                                   \
+  X(cuGreenCtxCreate, 12040, "cuGreenCtxCreate",                                                                    \
+    (CUgreenCtx * green, CUdevResourceDesc description, CUdevice device, unsigned flags))                           \
+  X(cuGreenCtxDestroy, 12040, "cuGreenCtxDestroy", (CUgreenCtx green))                                              \
+  X(cuGreenCtxStreamCreate, 12050, "cuGreenCtxStreamCreate",                                                        \
+    (CUstream * stream, CUgreenCtx green, unsigned flags, int priority))
+
 struct CudaTable {
 #define GPUKIT_CUDA_MEMBER(name, version, symbol, parameters) CUresult(*name) parameters = nullptr;
   GPUKIT_CUDA_FUNCTIONS(GPUKIT_CUDA_MEMBER)
+  GPUKIT_CUDA_OPTIONAL_FUNCTIONS(GPUKIT_CUDA_MEMBER)
 #undef GPUKIT_CUDA_MEMBER
 };
 

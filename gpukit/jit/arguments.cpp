@@ -132,7 +132,9 @@ struct Packer {
         throw ArgumentError(function, label(parameters, index), "be contiguous", "a strided view; pass x.contiguous()");
       }
       if (argument.size != 0) {
-        address = (*argument.use.storage)->address() + static_cast<driver::Address>(argument.use.offset_bytes);
+        const memory::Storage& storage = **argument.use.storage;
+        // A block that may move has its address under the launch's hold only; each starts at a multiple of 256.
+        address = (storage.managed() ? 0 : storage.address()) + static_cast<driver::Address>(argument.use.offset_bytes);
         if (address % type.alignment != 0) {
           throw ArgumentError(function, label(parameters, index),
                               "start at a multiple of " + std::to_string(type.alignment) + " bytes for " + type.text,
@@ -206,9 +208,20 @@ void pack_call(const std::string& function, std::span<const Parameter> parameter
     memory::Use use;
     call->sizes[i] = packer.pack(i, argument, call->values[i], &use);
     call->pointers[i] = call->values[i];
-    if (use.storage != nullptr) call->uses[call->num_uses++] = use;
+    if (use.storage == nullptr) continue;
+    const bool moves = argument.size != 0 && (*use.storage)->managed();
+    call->moving[call->num_uses] = moves ? call->values[i] : nullptr;
+    call->uses[call->num_uses++] = use;
   }
   call->config = config_of(function, options, block_size, first_size);
+}
+
+void PackedCall::place() {
+  for (size_t i = 0; i < num_uses; ++i) {
+    if (moving[i] == nullptr) continue;
+    const driver::Address address = (*uses[i].storage)->address() + static_cast<driver::Address>(uses[i].offset_bytes);
+    std::memcpy(moving[i], &address, sizeof(address));
+  }
 }
 
 }  // namespace gpukit::jit

@@ -42,6 +42,7 @@ struct LaunchOptions {
   std::optional<Extent> grid;   // none: ceil(elements of the first array / threads of a block)
   std::optional<Extent> block;  // none: the kernel's block size
   int64_t shared_bytes = 0;
+  std::optional<double> slice_ms;  // cut into slices of at most this long (slices.h); none: one launch
   const std::shared_ptr<driver::Stream>* stream = nullptr;  // null: the device's current one
 };
 
@@ -52,8 +53,12 @@ struct PackedCall {
   void* pointers[kMaxParameters + 1];
   uint32_t sizes[kMaxParameters + 1];
   memory::Use uses[kMaxParameters];
+  unsigned char* moving[kMaxParameters];  // per use: the value to fill in under a Hold, or null
   size_t num_values = 0, num_uses = 0;
   LaunchConfig config;
+
+  /// Fills in the addresses of blocks that may move. Under a Hold of `uses`.
+  void place();
 };
 
 /// Fills `call`. Every array must be on `device`. Throws DTypeError, ArgumentError, DeviceError, UnsupportedError that

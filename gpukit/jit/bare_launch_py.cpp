@@ -5,6 +5,7 @@
 #include "gpukit/array/array.h"
 #include "gpukit/base/files.h"
 #include "gpukit/jit/kernel.h"
+#include "gpukit/memory/hold.h"
 #include "gpukit/python/bind.h"
 #include "gpukit/runtime/device.h"
 
@@ -23,7 +24,8 @@ double time_bare_launch(int calls, int rounds) {
   state.context.make_current();
   const driver::Api& api = state.context.api();
   driver::FunctionHandle function = kernels.get(0).function(device);
-  driver::Address pointers[3] = {out.storage()->address(), a.storage()->address(), b.storage()->address()};
+  const memory::Pin pins[3] = {memory::Pin(out.storage()), memory::Pin(a.storage()), memory::Pin(b.storage())};
+  driver::Address pointers[3] = {pins[0].address(), pins[1].address(), pins[2].address()};
   void* values[] = {&pointers[0], &pointers[1], &pointers[2], &n};
   driver::LaunchShape shape;
   shape.grid[0] = 4;

@@ -46,7 +46,7 @@ Extent to_extent(const std::string& op, const char* argument, nb::handle value) 
 
 /// The words of a call that say how to launch; each is null until given.
 struct LaunchWords {
-  PyObject *grid = nullptr, *block = nullptr, *shared_mem = nullptr, *stream = nullptr;
+  PyObject *grid = nullptr, *block = nullptr, *shared_mem = nullptr, *stream = nullptr, *slice_ms = nullptr;
 
   /// False when `key` is not one of them.
   bool take(const UserKernel& kernel, std::string_view key, PyObject* value) {
@@ -54,6 +54,7 @@ struct LaunchWords {
     if (key == "block_size" || key == "block") return put(kernel, &block, "block_size and block", value);
     if (key == "shared_mem") return put(kernel, &shared_mem, "shared_mem", value);
     if (key == "stream") return put(kernel, &stream, "stream", value);
+    if (key == "slice_ms") return put(kernel, &slice_ms, "slice_ms", value);
     return false;
   }
 
@@ -109,6 +110,12 @@ class Call {
     if (words_.block != nullptr) options_.block = to_extent(kernel_.name(), "block_size", words_.block);
     if (words_.shared_mem != nullptr) {
       options_.shared_bytes = python::to_int(kernel_.name().c_str(), "shared_mem", words_.shared_mem);
+    }
+    if (words_.slice_ms != nullptr) {
+      const Scalar value = python::to_scalar(kernel_.name().c_str(), "slice_ms", words_.slice_ms);
+      if (value.kind == ScalarKind::complex)
+        throw ArgumentError(kernel_.name(), "slice_ms", "be a number of milliseconds", "a complex");
+      options_.slice_ms = value.real;
     }
     if (stream_ != nullptr) options_.stream = &stream_;
   }
@@ -227,7 +234,7 @@ void call(UserKernel& kernel, const nb::args& args, const nb::kwargs& kwargs) {
 }
 
 void launch(UserKernel& kernel, nb::handle args, nb::handle kwargs, nb::handle grid_size, nb::handle block_size,
-            nb::handle shared_mem, nb::handle stream, nb::handle grid, nb::handle block) {
+            nb::handle shared_mem, nb::handle stream, nb::handle grid, nb::handle block, nb::handle slice_ms) {
   if (!kwargs.is_none() && !PyDict_Check(kwargs.ptr()))
     type_error(kernel.name() + ": kwargs must be a dict, got " + python::class_of(kwargs));
   nb::object positional = nb::steal(PySequence_Tuple(args.ptr()));
@@ -235,7 +242,8 @@ void launch(UserKernel& kernel, nb::handle args, nb::handle kwargs, nb::handle g
   LaunchWords words;
   const std::pair<const char*, nb::handle> given[] = {{"grid_size", grid_size},   {"grid", grid},
                                                       {"block_size", block_size}, {"block", block},
-                                                      {"stream", stream},         {"shared_mem", shared_mem}};
+                                                      {"stream", stream},         {"shared_mem", shared_mem},
+                                                      {"slice_ms", slice_ms}};
   for (const auto& [key, value] : given)
     if (!value.is_none()) words.take(kernel, key, value.ptr());
   Call(kernel, positional, kwargs, words, false).run();
@@ -289,13 +297,16 @@ void bind_jit(nb::module_& m) {
       m, "JITKernel",
       "A kernel compiled from CUDA source. Calling it launches it: arrays for pointers, numbers for scalars, by "
       "position or by the names in the source; grid_size (or grid), block_size (or block), shared_mem and stream "
-      "say how.")
+      "say how. A kernel with the integer parameters item_offset and item_count, which works on those items with one "
+      "thread for each, can be cut: with slice_ms it runs as launches of at most that many milliseconds, and other "
+      "work runs between them.")
       .def("__init__", &construct, "source"_a, "func_name"_a, "options"_a = nb::none(), "block_size"_a = 256,
            "Compiles at once where a GPU and NVRTC are present; elsewhere checks the name and keeps the source.")
       .def("__call__", &call, "args"_a, "kwargs"_a, "Launches on the device of the first array, asynchronously.")
       .def("launch", &launch, "args"_a = nb::make_tuple(), "kwargs"_a = nb::none(), "grid_size"_a = nb::none(),
            "block_size"_a = nb::none(), "shared_mem"_a = nb::none(), "stream"_a = nb::none(), "grid"_a = nb::none(),
-           "block"_a = nb::none(), "As calling, for kernels whose own parameters have one of the words of a launch.")
+           "block"_a = nb::none(), "slice_ms"_a = nb::none(),
+           "As calling, for kernels whose own parameters have one of the words of a launch.")
       .def(
           "_pack",
           [](UserKernel& self, const nb::args& args, const nb::kwargs& kwargs) {

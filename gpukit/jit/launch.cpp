@@ -68,8 +68,10 @@ class KeptLaunch {
 
 void launch_on(const std::shared_ptr<driver::Stream>& stream, const Kernel& kernel, const LaunchConfig& config,
                void** values, std::span<const uint32_t> sizes, std::span<const memory::Use> uses) {
-  runtime::Submission submission(stream, kernel.name());
   const Device device = stream->device();
+  // Loading may take long: not while a control has given this launch its turn.
+  if (stream->control.load(std::memory_order_relaxed) != nullptr) kernel.function(device);
+  runtime::Submission submission(stream, kernel.name());
   const driver::FunctionHandle function = kernel.function(device);
   const driver::LaunchShape shape = shape_of(config);
   int code = runtime::code_of([&] { kernel.allow_shared(device, config.shared_bytes); });

@@ -7,7 +7,9 @@
 #include <type_traits>
 
 #include "gpukit/jit/kernel.h"
-#include "gpukit/memory/storage.h"
+#include "gpukit/memory/hold.h"
+#include "gpukit/runtime/session.h"
+#include "gpukit/runtime/transfer.h"
 
 namespace gpukit::jit {
 
@@ -22,7 +24,7 @@ namespace detail {
 /// sizes is used only while capturing, to keep the values for Graph::verify.
 void launch_packed(const Kernel& kernel, Device device, const LaunchConfig& config, void** values,
                    std::span<const uint32_t> sizes, std::span<const memory::Use> uses);
-/// The same on a given stream.
+/// The same on a given stream. The caller holds the uses and has ordered the stream after their transfers.
 void launch_on(const std::shared_ptr<driver::Stream>& stream, const Kernel& kernel, const LaunchConfig& config,
                void** values, std::span<const uint32_t> sizes, std::span<const memory::Use> uses);
 
@@ -51,12 +53,17 @@ void launch(const Kernel& kernel, Device device, const LaunchConfig& config, con
     if constexpr (detail::is_use<decltype(arg)>) uses[n++] = arg;
   };
   (collect(args), ...);
+  const std::span<const memory::Use> used(uses.data(), kUses);
+  // Transfers first: whoever waits for them must hold nothing.
+  if (runtime::transfers_active()) [[unlikely]]
+    runtime::settle_slow(used, *runtime::current_stream(device));
+  const memory::Hold hold(used);
   std::tuple values{detail::parameter(args)...};
   std::apply(
       [&](auto&... v) {
         void* pointers[sizeof...(Args) + 1] = {static_cast<void*>(&v)...};
         const uint32_t sizes[sizeof...(Args) + 1] = {static_cast<uint32_t>(sizeof(v))...};
-        detail::launch_packed(kernel, device, config, pointers, {sizes, sizeof...(Args)}, {uses.data(), kUses});
+        detail::launch_packed(kernel, device, config, pointers, {sizes, sizeof...(Args)}, used);
       },
       values);
 }

@@ -4,9 +4,11 @@
 #include <map>
 
 #include "gpukit/base/error.h"
+#include "gpukit/jit/slices.h"
 #include "gpukit/jit/source.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/session.h"
+#include "gpukit/scheduler/dispatch_controller.h"
 
 namespace gpukit::jit {
 namespace {
@@ -162,7 +164,44 @@ std::string UserKernel::log() const {
   return log_;
 }
 
+void UserKernel::pack(Device device, std::span<const Argument> arguments, const LaunchOptions& options,
+                      PackedCall* call) const {
+  pack_call(function_, parameters_, arguments, device, options, block_size_, call);
+  if (options.slice_ms) item_range(function_, parameters_, arguments, options);
+}
+
 void UserKernel::launch(Device device, std::span<const Argument> arguments, const LaunchOptions& options) const {
+  if (!options.slice_ms) [[likely]]
+    return launch_whole(device, arguments, options);
+  const std::optional<ItemRange> items = item_range(function_, parameters_, arguments, options);
+  if (!items) {
+    const scheduler::LaunchNote note("unsliced");
+    return launch_whole(device, arguments, options);
+  }
+  const Extent block = options.block.value_or(Extent{block_size_, 1, 1});
+  const int64_t threads = std::max<int64_t>(block.x * block.y * block.z, 1);
+  const std::shared_ptr<driver::Stream> stream =
+      options.stream != nullptr ? *options.stream : runtime::current_stream(device);
+  std::vector<Argument> slice(arguments.begin(), arguments.end());
+  LaunchOptions each = options;
+  each.slice_ms.reset();
+  each.stream = &stream;
+  // Only the time counts: one slice may hold everything.
+  scheduler::SliceConfig config;
+  config.max_items_per_slice = std::max<int64_t>(items->count, 1);
+  config.max_duration_ms = *options.slice_ms;
+  scheduler::run_sliced(
+      stream, items->count, config,
+      [&](int64_t offset, int64_t count) {
+        slice[items->offset_parameter].number = Scalar(items->first + offset);
+        slice[items->count_parameter].number = Scalar(count);
+        each.grid = Extent{(count + threads - 1) / threads, 1, 1};
+        launch_whole(device, slice, each);
+      },
+      &slice_rates_[device.index]);
+}
+
+void UserKernel::launch_whole(Device device, std::span<const Argument> arguments, const LaunchOptions& options) const {
   PackedCall call;
   pack(device, arguments, options, &call);
   const std::shared_ptr<driver::Stream>& stream =
@@ -170,8 +209,11 @@ void UserKernel::launch(Device device, std::span<const Argument> arguments, cons
   if (!(stream->device() == device)) {
     throw DeviceError(function_ + ": stream is of " + str(stream->device()) + ", the kernel runs on " + str(device));
   }
-  detail::launch_on(stream, kernel(), call.config, call.pointers, {call.sizes, call.num_values},
-                    {call.uses, call.num_uses});
+  const std::span<const memory::Use> uses(call.uses, call.num_uses);
+  runtime::settle(uses, *stream);
+  const memory::Hold hold(uses);
+  call.place();
+  detail::launch_on(stream, kernel(), call.config, call.pointers, {call.sizes, call.num_values}, uses);
 }
 
 int UserKernel::suggested_block_size(Device device, size_t shared_bytes) {

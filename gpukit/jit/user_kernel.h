@@ -11,6 +11,7 @@
 #include "gpukit/jit/arguments.h"
 #include "gpukit/jit/module.h"
 #include "gpukit/jit/signature.h"
+#include "gpukit/scheduler/slicing.h"
 
 namespace gpukit::jit {
 
@@ -46,16 +47,16 @@ class UserKernel {
   /// Threads per block that fill the device best. The kernel must be prepared.
   int suggested_block_size(Device device, size_t shared_bytes);
 
-  /// Checks and packs one argument per parameter; the kernel must be compiled. See pack_call.
-  void pack(Device device, std::span<const Argument> arguments, const LaunchOptions& options, PackedCall* call) const {
-    pack_call(function_, parameters_, arguments, device, options, block_size_, call);
-  }
-  /// Packs and launches on `device`, which must be prepared. Throws what pack_call does, and CudaError.
+  /// Checks and packs one argument per parameter; the kernel must be compiled. See pack_call, item_range.
+  void pack(Device device, std::span<const Argument> arguments, const LaunchOptions& options, PackedCall* call) const;
+  /// Packs and launches on `device`, which must be prepared: whole, or with options.slice_ms in slices, if the kernel
+  /// declares its items. Throws what pack does, and CudaError.
   void launch(Device device, std::span<const Argument> arguments, const LaunchOptions& options) const;
 
  private:
   void prepare_slow(Device device);
   void adopt(const Image& image);
+  void launch_whole(Device device, std::span<const Argument> arguments, const LaunchOptions& options) const;
 
   std::string source_, function_;
   std::vector<std::string> options_;
@@ -67,6 +68,7 @@ class UserKernel {
   std::atomic<bool> ready_[kMaxDevices] = {};
   std::vector<Parameter> parameters_;
   std::string ptx_, log_;
+  mutable scheduler::SliceRate slice_rates_[kMaxDevices];
 };
 
 }  // namespace gpukit::jit

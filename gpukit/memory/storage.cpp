@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include "gpukit/base/error.h"
+#include "gpukit/memory/residency.h"
 #include "gpukit/memory/resource.h"
 
 namespace gpukit::memory {
@@ -63,13 +65,26 @@ void run_pending_releases(bool wait) {
   for (PendingRelease& entry : later) pending().push_back(std::move(entry));
 }
 
-std::shared_ptr<Storage> Storage::allocate(Resource& resource, size_t bytes, std::shared_ptr<driver::Stream> stream) {
+std::shared_ptr<Storage> Storage::allocate(Resource& resource, size_t bytes, std::shared_ptr<driver::Stream> stream,
+                                           const std::shared_ptr<Account>& account) {
   std::shared_ptr<Storage> storage(new Storage);
   storage->context_ = &stream->context();
   storage->bytes_ = bytes;
-  if (bytes != 0) storage->block_ = resource.allocate(bytes, stream);
-  storage->resource_ = &resource;
   storage->home_ = std::move(stream);
+  Residency* residency = nullptr;
+  if (account != nullptr && account->movable() && bytes != 0) residency = resource.residency();
+  if (residency == nullptr) [[likely]] {
+    if (bytes != 0) storage->block_ = resource.allocate(bytes, storage->home_, account);
+    storage->resource_ = &resource;
+    storage->quiet_stream_ = storage->home_.get();
+    return storage;
+  }
+  auto record = std::make_unique<ResidentRecord>(*storage, account);
+  Residency::Arrival arrival(*residency);
+  storage->block_ = resource.allocate(bytes, storage->home_, account);
+  storage->resource_ = &resource;
+  storage->record_ = std::move(record);
+  residency->add(*storage);
   return storage;
 }
 
@@ -85,7 +100,10 @@ std::shared_ptr<Storage> Storage::adopt(driver::Context& context, driver::Addres
 
 Storage::~Storage() {
   if (resource_ != nullptr) {
-    if (block_.bytes != 0) resource_->release(block_, home_, other_streams_);
+    if (record_ != nullptr)
+      record_->residency->remove(*this);
+    else if (block_.bytes != 0)
+      resource_->release(block_, home_, other_streams_);
     return;
   }
   if (!release_) return;
@@ -119,11 +137,59 @@ std::vector<std::shared_ptr<driver::Stream>> Storage::streams() {
   return all;
 }
 
-void Storage::note_foreign_use(const std::shared_ptr<driver::Stream>& stream) {
+void Storage::note_other_use(const std::shared_ptr<driver::Stream>& stream) {
+  if (record_ != nullptr) record_->residency->note_use(*this, stream);
+  if (stream == home_) return;
   SpinLock lock(lock_);
   for (const auto& known : other_streams_)
     if (known == stream) return;
   other_streams_.push_back(stream);
+}
+
+// Residency
+
+driver::Address Storage::pin() { return record_ != nullptr ? record_->residency->pin(*this) : block_.address; }
+
+void Storage::unpin() noexcept {
+  if (record_ != nullptr) record_->residency->unpin(*this);
+}
+
+void Storage::graph_hold() {
+  if (record_ != nullptr) record_->residency->graph_hold(*this, 1);
+}
+
+void Storage::graph_release() noexcept {
+  if (record_ != nullptr) record_->residency->graph_hold(*this, -1);
+}
+
+bool Storage::resident() const { return record_ == nullptr || record_->residency->resident(*this); }
+
+std::optional<driver::Address> Storage::address_now() const {
+  if (record_ == nullptr) return block_.address;
+  return record_->residency->address_now(*this);
+}
+
+std::optional<std::string> Storage::evicted_bytes() const {
+  return record_ != nullptr ? record_->residency->evicted_bytes(*this) : std::nullopt;
+}
+
+void Storage::evict() {
+  if (record_ == nullptr) throw Error("evict: the block's account does not evict");
+  record_->residency->evict(*this);
+}
+
+void Storage::restore() {
+  if (record_ != nullptr) record_->residency->restore(*this);
+}
+
+void Storage::set_priority(int priority) {
+  if (record_ != nullptr) record_->residency->set_priority(*this, priority);
+}
+
+int Storage::priority() const { return record_ != nullptr ? record_->residency->priority(*this) : 0; }
+
+void Storage::touch() {
+  if (record_ != nullptr) record_->residency->touch(*this);
 }
 
 }  // namespace gpukit::memory

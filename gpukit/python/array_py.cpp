@@ -234,7 +234,7 @@ constexpr const char* kLastAccess = "_last_access";
 uint64_t device_ptr(nb::handle handle) {
   const Array& self = self_of(handle);
   handle.attr(kLastAccess) = now();
-  return self.storage()->address() + static_cast<uint64_t>(self.offset_bytes());
+  return pinned_address(self);
 }
 
 double last_access(nb::handle handle) {

@@ -26,7 +26,52 @@ AnyDict stats_of(Device device) {
   d["driver_frees"] = stats.driver_frees;
   d["live_blocks"] = stats.live_blocks;
   d["cached_blocks"] = stats.cached_blocks;
+  d["virtual_memory"] = stats.virtual_memory;
+  d["reserved_bytes"] = stats.reserved_bytes;
+  d["peak_reserved_bytes"] = stats.peak_reserved_bytes;
+  d["retained_bytes"] = stats.retained_bytes;
+  d["retained_limit"] = stats.retained_limit;
+  d["slab_bytes"] = stats.slab_bytes;
+  d["slabs"] = stats.slabs;
+  d["mappings"] = stats.mappings;
+  d["trims"] = stats.trims;
+  d["waits"] = stats.waits;
+  d["wait_ns"] = stats.wait_ns;
+  d["evictions"] = stats.evictions;
+  d["restores"] = stats.restores;
+  d["evicted_bytes"] = stats.evicted_bytes;
+  d["host_bytes"] = stats.host_bytes;
+  d["host_limit"] = stats.host_limit;
   return d;
+}
+
+nb::list accounts_of(Device device) {
+  runtime::open_device(device);
+  nb::list list;
+  for (const auto& account : memory::accounts(device)) {
+    const memory::AccountStats stats = account->stats();
+    nb::dict d;
+    d["name"] = stats.name;
+    d["parent"] = stats.parent;
+    d["quota"] = stats.quota;
+    d["eviction"] = stats.eviction;
+    d["charged_bytes"] = stats.charged_bytes;
+    d["peak_charged_bytes"] = stats.peak_charged_bytes;
+    d["live_bytes"] = stats.live_bytes;
+    d["peak_live_bytes"] = stats.peak_live_bytes;
+    d["cached_bytes"] = stats.cached_bytes;
+    d["evicted_bytes"] = stats.evicted_bytes;
+    d["live_blocks"] = stats.live_blocks;
+    d["cached_blocks"] = stats.cached_blocks;
+    d["evicted_blocks"] = stats.evicted_blocks;
+    d["allocations"] = stats.allocations;
+    d["reuses"] = stats.reuses;
+    d["evictions"] = stats.evictions;
+    d["restores"] = stats.restores;
+    d["refusals"] = stats.refusals;
+    list.append(d);
+  }
+  return list;
 }
 
 AnyDict health_of(Device device) {
@@ -101,7 +146,9 @@ void bind_devices(nb::module_& m) {
           "properties", [](Device d) { return in_scope([&] { return runtime::properties(d); }); },
           "Opens the device. DeviceError when it is missing or refused.")
       .def("memory_info", &memory_info_of, "(free, total) bytes as the driver sees them.")
-      .def("memory_stats", &stats_of, "Counters of the allocator.")
+      .def("memory_stats", &stats_of, "Counters of the memory pool.")
+      .def("memory_accounts", &accounts_of, nb::sig("def memory_accounts(self) -> list[dict[str, typing.Any]]"),
+           "The quota walls of the device and what is charged to each, in the order of their making.")
       .def(
           "trim", [](Device d) { return in_scope([&] { return runtime::open_device(d).resource->trim(); }); },
           "Returns cached memory to the driver; gives the number of bytes. May wait.")

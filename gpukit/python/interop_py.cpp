@@ -129,7 +129,8 @@ AnyDict cuda_array_interface(const Array& self) {
   nb::dict d;
   d["shape"] = from_dims(self.shape());
   d["typestr"] = type;
-  uint64_t address = self.size() == 0 ? 0 : self.storage()->address() + static_cast<uint64_t>(self.offset_bytes());
+  // The interface has no way to say that the reader is done: the block stays where it is for life.
+  uint64_t address = self.size() == 0 ? 0 : pinned_address(self);
   d["data"] = nb::make_tuple(address, has_internal_overlap(self));
   d["version"] = 3;
   Dims bytes = self.strides();

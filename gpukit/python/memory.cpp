@@ -43,8 +43,10 @@ uint64_t raw_allocate(nb::handle device, int64_t size_bytes) {
     state.health.check();
     // An empty block still needs an address of its own.
     size_t bytes = size_bytes == 0 ? 1 : static_cast<size_t>(size_bytes);
-    auto block = memory::Storage::allocate(*state.resource, bytes, runtime::current_stream(where));
+    auto block = memory::Storage::allocate(*state.resource, bytes, runtime::current_stream(where),
+                                           runtime::current_account(where));
     runtime::fill({&block, 0, true}, 1, 0, bytes);
+    block->pin();
     return block;
   });
   RawBlocks& raw = raw_blocks();
@@ -185,6 +187,10 @@ Array array_at(uint64_t address, const Dims& shape, DType dtype, bool owns_memor
   }
   check_fits("GPUArray", storage, bytes);
   return Array(std::move(storage), dtype, shape, contiguous_strides(shape), 0);
+}
+
+uint64_t pinned_address(const Array& array) {
+  return in_scope([&] { return array.storage()->pin(); }) + static_cast<uint64_t>(array.offset_bytes());
 }
 
 void bind_memory(nb::module_& m) {

@@ -35,6 +35,9 @@ void run_queued_releases();
 /// Throws Error `Invalid device pointer`.
 Array array_at(uint64_t address, const Dims& shape, DType dtype, bool owns_memory, Device device);
 
+/// Element 0's address for another library; the block stays where it is for life.
+uint64_t pinned_address(const Array& array);
+
 /// `module.Class` of the object's type, for messages.
 std::string class_of(nb::handle value);
 

@@ -10,6 +10,7 @@
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/fault.h"
 #include "gpukit/runtime/launch_gate.h"
+#include "gpukit/runtime/stream_group.h"
 
 namespace gpukit::python {
 
@@ -28,11 +29,14 @@ StreamTable& stream_table() {
 
 uintptr_t handle_of(const driver::Stream& stream) { return reinterpret_cast<uintptr_t>(stream.handle()); }
 
-void remember(const std::shared_ptr<driver::Stream>& stream) {
+/// Under the handle of the stream that takes its work now. Returns that handle.
+uintptr_t remember(const std::shared_ptr<driver::Stream>& stream) {
   StreamTable& table = stream_table();
+  const uintptr_t handle = handle_of(*runtime::resolve(stream));
   std::lock_guard lock(table.mutex);
   std::erase_if(table.streams, [](const auto& entry) { return entry.second.expired(); });
-  table.streams[handle_of(*stream)] = stream;
+  table.streams[handle] = stream;
+  return handle;
 }
 
 std::shared_ptr<driver::Stream> find_stream(const char* op, uintptr_t handle) {
@@ -60,14 +64,19 @@ StreamPriority to_priority(nb::handle value) {
 }
 
 StreamObject make_stream(nb::handle stream_handle, nb::handle priority, nb::handle device) {
-  if (!stream_handle.is_none()) return {to_stream("Stream", stream_handle, Device{})};
+  if (nb::isinstance<StreamObject>(stream_handle)) {
+    const StreamObject& other = nb::cast<StreamObject&>(stream_handle);
+    return other.get(), StreamObject{other.stream};
+  }
+  if (!stream_handle.is_none())
+    return {find_stream("Stream", static_cast<uintptr_t>(to_int("Stream", "stream_handle", stream_handle)))};
   int level = to_priority(priority) == StreamPriority::high ? -1 : 0;
   Device where = to_device(device);
   auto stream = in_scope([&] {
     runtime::DeviceState& state = runtime::open_device(where);
     state.health.check();
     state.context.make_current();
-    return std::make_shared<driver::Stream>(state.context, level);
+    return runtime::new_stream(where, level);
   });
   remember(stream);
   return {std::move(stream)};
@@ -92,12 +101,12 @@ void wait_stream(const driver::Stream& stream, const driver::Stream& other) {
 }
 
 void stream_wait(const StreamObject& self, nb::handle other) {
-  const auto& stream = self.get();
+  const auto stream = self.get();
   if (nb::isinstance<EventObject>(other)) {
     const EventObject& event = nb::cast<EventObject&>(other);
     in_scope([&] { return wait_event(*stream, event), 0; });
   } else if (nb::isinstance<StreamObject>(other)) {
-    const auto& source = nb::cast<StreamObject&>(other).get();
+    const auto source = nb::cast<StreamObject&>(other).get();
     in_scope([&] { return wait_stream(*stream, *source), 0; });
   } else {
     throw nb::type_error(("Stream.wait: other must be a CudaEvent or a Stream, got " + class_of(other)).c_str());
@@ -174,15 +183,22 @@ void bind_events(nb::module_& m) {
 
 const std::shared_ptr<driver::Stream>& StreamObject::get() const {
   if (stream == nullptr) throw Error("Stream: it was destroyed");
-  return stream;
+  return runtime::resolve(stream);
 }
 
-std::shared_ptr<driver::Stream> session_stream(Device device) {
+namespace {
+
+/// The session's own stream, wherever its work goes.
+std::shared_ptr<driver::Stream> entered_stream(Device device) {
   if (auto session = context_session())
     for (const auto& stream : session->streams)
       if (stream->device() == device) return stream;
   return runtime::open_device(device).default_stream;
 }
+
+}  // namespace
+
+std::shared_ptr<driver::Stream> session_stream(Device device) { return runtime::resolve(entered_stream(device)); }
 
 std::shared_ptr<driver::Stream> to_stream(const char* op, nb::handle value, Device device) {
   if (value.is_none()) return session_stream(device);
@@ -190,7 +206,7 @@ std::shared_ptr<driver::Stream> to_stream(const char* op, nb::handle value, Devi
   if (PyLong_Check(value.ptr())) {
     uintptr_t handle = PyLong_AsUnsignedLongLong(value.ptr());
     if (PyErr_Occurred() != nullptr) nb::raise_python_error();
-    return find_stream(op, handle);
+    return runtime::resolve(find_stream(op, handle));
   }
   throw nb::type_error((std::string(op) + ": stream must be a Stream or None, got " + class_of(value)).c_str());
 }
@@ -210,7 +226,8 @@ void bind_streams(nb::module_& m) {
           "stream_handle"_a = nb::none(), "priority"_a = StreamPriority::low, "device"_a = nb::none(),
           "A new stream, or with stream_handle another name of a stream made before.")
       .def_prop_ro(
-          "handle", [](const StreamObject& s) { return handle_of(*s.get()); }, "The driver's handle.")
+          "handle", [](const StreamObject& s) { return s.get(), remember(s.stream); },
+          "The driver's handle of the stream that takes the work now.")
       .def_prop_ro("priority", &priority_of)
       .def_prop_ro("device", [](const StreamObject& s) { return s.get()->device(); })
       .def(
@@ -238,8 +255,9 @@ void bind_streams(nb::module_& m) {
       .def(
           "__enter__",
           [](nb::handle self) {
-            const auto& stream = nb::cast<StreamObject&>(self).get();
-            push_session(self, outer_session().with_stream(stream));
+            const StreamObject& object = nb::cast<StreamObject&>(self);
+            object.get();
+            push_session(self, outer_session().with_stream(object.stream));
             return nb::borrow(self);
           },
           nb::sig("def __enter__(self) -> Stream"))
@@ -262,7 +280,7 @@ void bind_streams(nb::module_& m) {
   m.def(
       "current_stream",
       [](nb::handle device) {
-        auto stream = session_stream(to_device(device));
+        auto stream = entered_stream(to_device(device));
         remember(stream);
         return StreamObject{std::move(stream)};
       },

@@ -10,10 +10,11 @@
 #include "gpukit/base/log.h"
 #include "gpukit/driver/cuda.h"
 #include "gpukit/driver/host_table.h"
-#include "gpukit/memory/caching_allocator.h"
 #include "gpukit/runtime/fault.h"
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/session.h"
+#include "gpukit/runtime/stream_group.h"
+#include "gpukit/runtime/transfer_engine.h"
 
 namespace gpukit::runtime {
 
@@ -125,9 +126,13 @@ DeviceState& open_slow(Device device) {
 
 DeviceState::DeviceState(const driver::Api& api, int ordinal) : context(api, ordinal) {
   context.make_current();
-  default_stream = std::make_shared<driver::Stream>(context, 0);
-  resource = std::make_unique<memory::CachingAllocator>(context);
+  streams = StreamGroup::make(context);
+  default_stream = streams->make_stream(0);
+  memory::PoolConfig config;
+  config.debug = env::memory_debug();
+  resource = std::make_unique<memory::Pool>(context, config);
   fault = new (api.allocate_pinned(sizeof(FaultWord))) FaultWord;
+  install_mover(context);
 }
 
 DeviceState& open_device(Device device) {
@@ -138,6 +143,16 @@ DeviceState& open_device(Device device) {
     if (state != nullptr) return *state;
   }
   return open_slow(device);
+}
+
+std::vector<DeviceState*> opened_devices() {
+  std::vector<DeviceState*> list;
+  for (const DeviceKind kind : {DeviceKind::cuda, DeviceKind::cpu}) {
+    if (kind == DeviceKind::cuda && forked_since_cuda()) continue;
+    for (auto& slot : g_opened[static_cast<int>(kind)])
+      if (DeviceState* state = slot.load(std::memory_order_acquire)) list.push_back(state);
+  }
+  return list;
 }
 
 std::vector<Device> devices() {
@@ -200,6 +215,7 @@ void wait_and_raise(DeviceState& state, const char* caller, Wait&& wait) {
     throw CudaError(caller, code, name, "last launches, newest first: " + recent);
   }
   memory::run_pending_releases(false);
+  state.resource->raise_faults();
   raise_fault(state.context.device());
 }
 

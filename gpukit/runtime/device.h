@@ -6,25 +6,29 @@
 #include <vector>
 
 #include "gpukit/driver/objects.h"
-#include "gpukit/memory/resource.h"
+#include "gpukit/memory/pool.h"
 #include "gpukit/runtime/health.h"
 
 namespace gpukit::runtime {
 
-struct FaultWord;  // fault.h
+struct FaultWord;   // fault.h
+class StreamGroup;  // stream_group.h
 
 /// Everything that belongs to one opened device. Created on first use, never destroyed.
 struct DeviceState {
   explicit DeviceState(const driver::Api& api, int ordinal);
   driver::Context context;
+  std::shared_ptr<StreamGroup> streams;  // of the default session
   std::shared_ptr<driver::Stream> default_stream;
-  std::unique_ptr<memory::Resource> resource;
+  std::unique_ptr<memory::Pool> resource;
   Health health;
   FaultWord* fault = nullptr;  // page-locked, written by kernels that meet a bad index
 };
 
 /// Throws DeviceError with the reason (no driver, no such device, SM < 80, forked child).
 DeviceState& open_device(Device device);
+/// Those that open_device has opened, without opening another one.
+std::vector<DeviceState*> opened_devices();
 /// Every device of the process, cuda first; the list is never empty.
 std::vector<Device> devices();
 bool cuda_available();

@@ -6,6 +6,7 @@
 
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
+#include "gpukit/driver/host_table.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/graph.h"
 #include "gpukit/runtime/launch_gate.h"
@@ -169,16 +170,21 @@ TEST(Failure, OutOfMemoryTrimsThenTellsWhatWasAsked) {
   FakeDriver fake;
   { Array cached = Array::empty({1000}, DType::int32, kCpu); }
   fake.fail_nth_of("cuMemAlloc", 1, driver::kErrorOutOfMemory);
-  Array other = Array::empty({500000}, DType::int32, kCpu);  // the cached block is given back, then it works
-  EXPECT_EQ(fake.count("cuMemFree"), 1);
-  fake.fail_nth_of("cuMemAlloc", 1, driver::kErrorOutOfMemory);
+  Array other = Array::empty({500000}, DType::int32, kCpu);  // takes the pages of the cached block
+  EXPECT_EQ(fake.failed_call(), "cuMemAlloc");
+  EXPECT_EQ(open_device(kCpu).resource->stats().slabs, 0);
+  { Array cached = Array::empty({1000}, DType::int32, kCpu); }
+  driver::set_host_memory_limit(1);
   try {
     Array third = Array::empty({900000}, DType::int32, kCpu);
-    FAIL();
+    ADD_FAILURE();
   } catch (const OutOfMemoryError& error) {
     EXPECT_GE(error.asked_bytes, 3600000);
     EXPECT_GE(error.in_use_bytes, 2000000);
   }
+  driver::set_host_memory_limit(0);
+  EXPECT_EQ(fake.count("cuMemFree"), 1);
+  Array third = Array::empty({900000}, DType::int32, kCpu);
 }
 
 }  // namespace

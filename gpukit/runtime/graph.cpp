@@ -4,8 +4,11 @@
 #include <cstring>
 
 #include "gpukit/base/error.h"
+#include "gpukit/memory/eviction_group.h"
+#include "gpukit/memory/hold.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/launch_gate.h"
+#include "gpukit/runtime/stream_group.h"
 #include "gpukit/runtime/transfer.h"
 
 namespace gpukit::runtime {
@@ -23,10 +26,26 @@ void Capture::pin(const std::shared_ptr<memory::Storage>& storage, bool write) {
     return;
   }
   pinned_.push_back({storage, write});
+  if (!storage->managed()) return;
+  managed_.push_back(storage);
+  storage->graph_hold();
 }
 
-Graph::Graph(Device device)
-    : device_(device), stream_(std::make_shared<driver::Stream>(open_device(device).context, 0)) {}
+Capture::~Capture() {
+  for (const auto& storage : managed_) storage->graph_release();
+}
+
+namespace {
+
+/// Streams of one session on the same SMs. A stream of no session goes with all.
+bool same_session(const driver::Stream& a, const driver::Stream& b) {
+  const auto first = a.group.lock(), second = b.group.lock();
+  return (first == nullptr || second == nullptr || first == second) && a.green() == b.green();
+}
+
+}  // namespace
+
+Graph::Graph(Device device) : device_(device), stream_(new_stream(device, 0)) {}
 
 Graph::~Graph() {
   if (capture_ != nullptr) abandon();
@@ -41,6 +60,9 @@ void Graph::begin_capture() {
   if (capture_ != nullptr) throw Error("begin_capture: the graph is being captured by another thread");
   if (ready()) throw Error("begin_capture: the graph already holds a capture; call reset() first");
   runtime::synchronize(device_);
+  // A graph runs on the SMs of the stream it was captured on, so that must be one of this session's.
+  const std::shared_ptr<driver::Stream> current = current_stream(device_);
+  if (!same_session(*stream_, *current)) stream_ = new_stream(device_, 0);
   auto capture = std::make_unique<Capture>(stream_);
   const driver::Api& api = stream_->api();
   open_device(device_).context.make_current();
@@ -107,12 +129,30 @@ void Graph::replay() {
   if (!ready()) throw Error("replay: the graph holds no capture; call begin_capture and end_capture first");
   refuse_in_capture("replay", "launches a graph");
   const std::shared_ptr<driver::Stream>& stream = current_stream(device_);
-  Submission submission(stream, "graph replay");
+  check_session(*stream);
+  if (transfers_active()) {
+    for (const Capture::Pinned& entry : captured_->pinned_) {
+      const memory::Use use{&entry.storage, 0, entry.written};
+      settle({&use, 1}, *stream);
+    }
+  }
+  memory::GroupHold hold(captured_->managed_);
+  Submission submission(stream, "graph replay", SubmitKind::graph);
   int code = code_of([&] { submission.api().launch_graph(exec_, stream->handle()); });
   submission.done(code, {});
+  hold.note_use(stream);
   if (last_stream_ == stream) return;
   last_stream_ = stream;
   for (const Capture::Pinned& entry : captured_->pinned_) entry.storage->note_use(stream);
+  if (!captured_->managed_.empty() && std::find(replayed_on_.begin(), replayed_on_.end(), stream) == replayed_on_.end())
+    replayed_on_.push_back(stream);
+}
+
+void Graph::check_session(const driver::Stream& stream) const {
+  if (same_session(*stream_, stream)) return;
+  if (stream_->group.lock() != stream.group.lock())
+    throw Error("replay: the graph was captured in another session, whose SMs it would run on; capture it in this one");
+  throw Error("replay: the session's SMs have changed since the capture; capture the graph again");
 }
 
 void Graph::synchronize() { runtime::synchronize(last_stream_ != nullptr ? *last_stream_ : *stream_, "synchronize"); }
@@ -123,6 +163,10 @@ void Graph::reset() {
     stream_->api().destroy_graph_exec(exec_);
     exec_ = nullptr;
   }
+  // Blocks that may move again do so after the replays until now.
+  for (const auto& stream : replayed_on_)
+    for (const auto& storage : captured_->managed_) storage->note_use(stream);
+  replayed_on_.clear();
   // Buffers of a replay still running are given back in the order of its stream.
   captured_.reset();
   last_stream_.reset();
@@ -132,6 +176,9 @@ void Graph::reset() {
 bool Graph::verify() {
   if (!ready()) throw Error("verify: the graph holds no capture; call begin_capture and end_capture first");
   refuse_in_capture("verify", "waits for the device");
+  // The eager steps use the addresses of the capture.
+  std::vector<memory::Pin> pins;
+  for (const auto& storage : captured_->managed_) pins.emplace_back(storage);
   using Bytes = std::vector<std::vector<char>>;
   std::vector<const Capture::Pinned*> written;
   for (const Capture::Pinned& entry : captured_->pinned_)

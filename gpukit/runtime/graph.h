@@ -16,6 +16,9 @@ namespace gpukit::runtime {
 class Capture {
  public:
   explicit Capture(std::shared_ptr<driver::Stream> origin) : origin_(std::move(origin)) {}
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
   void pin(const std::shared_ptr<memory::Storage>& storage, bool write);
   void keep(std::function<int(const driver::Stream&)> again) { steps_.push_back(std::move(again)); }
   /// Keeps anything a captured node reads (a host function's state) alive as long as the graph.
@@ -28,6 +31,8 @@ class Capture {
     std::shared_ptr<memory::Storage> storage;
     bool written;
   };
+  /// Blocks that may move otherwise; they keep their addresses while the graph knows them.
+  std::vector<std::shared_ptr<memory::Storage>> managed_;
   std::shared_ptr<driver::Stream> origin_;
   uint64_t id_ = 0;
   std::vector<std::shared_ptr<driver::Stream>> joined_;
@@ -54,7 +59,8 @@ class Graph {
   void end_capture();
   /// Ends a capture whose body failed; nothing is kept. Never throws.
   void abandon() noexcept;
-  /// Asynchronous, on the current stream: after the work already there and before what is submitted later.
+  /// Asynchronous, on the current stream: after the work already there and before what is submitted later. Throws
+  /// Error from another session than the capture's, and when that session's SMs have changed.
   void replay();
   /// Waits for the last replay.
   void synchronize();
@@ -69,13 +75,15 @@ class Graph {
   bool verify();
 
  private:
+  void check_session(const driver::Stream& stream) const;
   Device device_;
   std::shared_ptr<driver::Stream> stream_;
   std::unique_ptr<Capture> capture_;   // while capturing
   std::unique_ptr<Capture> captured_;  // what the graph holds
   driver::GraphExecHandle exec_ = nullptr;
   int64_t num_nodes_ = 0;
-  std::shared_ptr<driver::Stream> last_stream_;  // of the last replay
+  std::shared_ptr<driver::Stream> last_stream_;               // of the last replay
+  std::vector<std::shared_ptr<driver::Stream>> replayed_on_;  // every one, when the graph has managed blocks
 };
 
 }  // namespace gpukit::runtime

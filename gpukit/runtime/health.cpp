@@ -1,6 +1,7 @@
 #include "gpukit/runtime/health.h"
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/events.h"
 #include "gpukit/driver/api.h"
 
 namespace gpukit::runtime {
@@ -19,6 +20,7 @@ std::string Health::recent_launches() const {
 
 std::string Health::note_error(int code, const std::string& text) {
   std::string recent = recent_launches();
+  note_event("device", "error", text, 0, "code " + std::to_string(code) + "; last launches, newest first: " + recent);
   if (driver::is_sticky(code)) {
     std::lock_guard lock(mutex_);
     if (!dead_.load(std::memory_order_relaxed)) cause_ = text + "; last launches, newest first: " + recent;

@@ -1,10 +1,14 @@
 #include "gpukit/runtime/launch_gate.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "gpukit/base/env.h"
+#include "gpukit/base/metrics.h"
+#include "gpukit/memory/hold.h"
 #include "gpukit/runtime/graph.h"
+#include "gpukit/runtime/transfer.h"
 
 namespace gpukit::runtime {
 
@@ -30,7 +34,7 @@ void run_and_delete_task(void* task) {
 
 }  // namespace
 
-Submission::Submission(const std::shared_ptr<driver::Stream>& stream, const char* name)
+Submission::Submission(const std::shared_ptr<driver::Stream>& stream, const char* name, SubmitKind kind, size_t bytes)
     : stream_(stream), name_(name), device_(open_device(stream->device())), blocking_(launch_blocking()) {
   device_.health.check();
   device_.context.make_current();
@@ -39,8 +43,24 @@ Submission::Submission(const std::shared_ptr<driver::Stream>& stream, const char
   } else if (stream->capture.load(std::memory_order_relaxed) != nullptr) {
     throw Error(std::string(name) + ": the stream is being captured by another thread");
   }
+  if (StreamControl* control = stream->control.load(std::memory_order_acquire)) [[unlikely]]
+    admit(*control, kind, bytes);
   device_.health.note_launch(name);
 }
+
+void Submission::admit(StreamControl& control, SubmitKind kind, size_t bytes) {
+  // A capture submits nothing: its replays are what a control sees.
+  if (capture_ != nullptr) {
+    static Counter& captured = counter("gate.captured");
+    captured.add();
+    return;
+  }
+  ticket_ = control.admit(stream_, name_, kind, bytes);
+  control_ = &control;
+  device_.context.make_current();
+}
+
+void Submission::report(int code) noexcept { std::exchange(control_, nullptr)->submitted(ticket_, stream_, code); }
 
 Capture* Submission::join_capture(Capture& capture) const {
   if (stream_ == capture.origin_) return &capture;
@@ -80,7 +100,10 @@ void Submission::finish(std::span<const memory::Use> uses) {
 
 void run_host(const char* name, Device device, std::span<const memory::Use> uses,
               std::function<void(void* const* addresses)> function) {
-  Submission submission(current_stream(device), name);
+  settle(uses, *current_stream(device));
+  // Before the gate, as everywhere: what a control has given its turn must not wait for memory that others hold.
+  const memory::Hold hold(uses);
+  Submission submission(current_stream(device), name, SubmitKind::host_function);
   auto task = std::make_unique<HostTask>();
   task->function = std::move(function);
   task->addresses.reserve(uses.size());

@@ -9,28 +9,40 @@
 #include "gpukit/base/error.h"
 #include "gpukit/memory/storage.h"
 #include "gpukit/runtime/device.h"
+#include "gpukit/runtime/stream_control.h"
 
 namespace gpukit::runtime {
 
 class Capture;
 
 /// One submission: construct, submit, call done() with the driver's result code.
-///   Submission s(stream, "add");      // health, context, capture rules; throws before anything is submitted
+///   Submission s(stream, "add");      // health, context, capture rules, the stream's control, which may wait;
+///                                     // throws before anything is submitted
 ///   int code = s.api().launch(...);
 ///   if (s.capturing()) s.keep(...);   // how to issue the same work eagerly
 ///   s.done(code, uses);               // throws CudaError on failure; notes the uses
 class Submission {
  public:
   /// `name` must outlive the device's record of recent launches: a literal or a kernel's own name.
-  Submission(const std::shared_ptr<driver::Stream>& stream, const char* name);
+  /// `bytes`: what a copy or fill moves.
+  Submission(const std::shared_ptr<driver::Stream>& stream, const char* name, SubmitKind kind = SubmitKind::kernel,
+             size_t bytes = 0);
+  ~Submission() {
+    if (control_ != nullptr) [[unlikely]]
+      report(StreamControl::kNotSubmitted);
+  }
+  Submission(const Submission&) = delete;
+  Submission& operator=(const Submission&) = delete;
 
   const std::shared_ptr<driver::Stream>& stream() const { return stream_; }
   const driver::Api& api() const { return stream_->api(); }
   bool capturing() const { return capture_ != nullptr; }
   Capture* capture() const { return capture_; }
 
-  /// After the driver call. Outside a capture: two branches and a loop over `uses`.
+  /// After the driver call. Outside a capture: three branches and a loop over `uses`.
   void done(int code, std::span<const memory::Use> uses) {
+    if (control_ != nullptr) [[unlikely]]
+      report(code);
     if (code != 0) failed(code);
     stream_->sequence.fetch_add(1, std::memory_order_relaxed);
     if (capture_ != nullptr || blocking_) return finish(uses);
@@ -44,11 +56,15 @@ class Submission {
   [[noreturn]] void failed(int code);
   void finish(std::span<const memory::Use> uses);
   Capture* join_capture(Capture& capture) const;
+  void admit(StreamControl& control, SubmitKind kind, size_t bytes);
+  void report(int code) noexcept;
 
   const std::shared_ptr<driver::Stream>& stream_;
   const char* name_;
   DeviceState& device_;
   Capture* capture_ = nullptr;
+  StreamControl* control_ = nullptr;  // between admit() and submitted()
+  uint64_t ticket_ = 0;
   bool blocking_;  // PYGPUKIT_LAUNCH_BLOCKING
 };
 

@@ -1,6 +1,8 @@
 #include "gpukit/runtime/session.h"
 
+#include "gpukit/memory/pool_api.h"
 #include "gpukit/runtime/device.h"
+#include "gpukit/runtime/stream_group.h"
 
 namespace gpukit::runtime {
 
@@ -24,6 +26,18 @@ Session Session::with_stream(std::shared_ptr<driver::Stream> stream) const {
   return changed;
 }
 
+Session Session::with_account(std::shared_ptr<memory::Account> account) const {
+  Session changed = *this;
+  for (auto& held : changed.accounts) {
+    if (held->device() == account->device()) {
+      held = std::move(account);
+      return changed;
+    }
+  }
+  changed.accounts.push_back(std::move(account));
+  return changed;
+}
+
 const Session& current_session() {
   static const Session* none = new Session;
   return SessionGuard::current_ != nullptr ? *SessionGuard::current_ : *none;
@@ -32,9 +46,17 @@ const Session& current_session() {
 const std::shared_ptr<driver::Stream>& current_stream(Device device) {
   if (SessionGuard::current_ != nullptr) {
     for (const auto& stream : SessionGuard::current_->streams)
-      if (stream->device() == device) return stream;
+      if (stream->device() == device) return resolve(stream);
   }
-  return open_device(device).default_stream;
+  return resolve(open_device(device).default_stream);
+}
+
+std::shared_ptr<memory::Account> current_account(Device device) {
+  if (SessionGuard::current_ != nullptr) {
+    for (const auto& account : SessionGuard::current_->accounts)
+      if (account->device() == device) return account;
+  }
+  return memory::default_account(device);
 }
 
 }  // namespace gpukit::runtime

@@ -1,4 +1,5 @@
-// The current session of a thread: default device and streams. Python keeps it in a ContextVar and enters it per call.
+// The current session of a thread: default device, streams and accounts. Python keeps it in a ContextVar and enters it
+// per call.
 #pragma once
 
 #include <memory>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "gpukit/driver/objects.h"
+#include "gpukit/memory/account.h"
 
 namespace gpukit::runtime {
 
@@ -14,14 +16,19 @@ class Capture;
 /// Immutable; a change makes a new one.
 struct Session {
   std::optional<Device> device;
-  std::vector<std::shared_ptr<driver::Stream>> streams;  // at most one per device
+  std::vector<std::shared_ptr<driver::Stream>> streams;    // at most one per device
+  std::vector<std::shared_ptr<memory::Account>> accounts;  // at most one per device
 
   Session with_device(Device value) const;
   Session with_stream(std::shared_ptr<driver::Stream> stream) const;
+  Session with_account(std::shared_ptr<memory::Account> account) const;
 };
 
 /// The stream work on `device` goes to: the session's, else the device's default stream.
 const std::shared_ptr<driver::Stream>& current_stream(Device device);
+/// What new memory on `device` is charged to: the session's account, else that of the default pool, else null (the
+/// device's root).
+std::shared_ptr<memory::Account> current_account(Device device);
 const Session& current_session();
 
 /// Makes `session` current in this thread for the guard's life. The session must outlive it.
@@ -35,6 +42,7 @@ class SessionGuard {
  private:
   friend const Session& current_session();
   friend const std::shared_ptr<driver::Stream>& current_stream(Device device);
+  friend std::shared_ptr<memory::Account> current_account(Device device);
   static thread_local const Session* current_;
   const Session* previous_;
 };

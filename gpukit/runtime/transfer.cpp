@@ -1,7 +1,11 @@
 #include "gpukit/runtime/transfer.h"
 
+#include <atomic>
+
+#include "gpukit/memory/hold.h"
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/session.h"
+#include "gpukit/runtime/transfer_engine.h"
 
 namespace gpukit::runtime {
 
@@ -11,24 +15,67 @@ driver::Address address_of(const memory::Use& use) {
   return (*use.storage)->address() + static_cast<driver::Address>(use.offset_bytes);
 }
 
-void submit_copy(const std::shared_ptr<driver::Stream>& stream, const char* name, void* dst_host, driver::Address dst,
-                 const void* src_host, driver::Address src, size_t bytes, driver::CopyKind kind,
-                 std::span<const memory::Use> uses) {
-  Submission submission(stream, name);
+SubmitKind submit_kind(driver::CopyKind kind) {
+  switch (kind) {
+    case driver::CopyKind::host_to_device: return SubmitKind::copy_in;
+    case driver::CopyKind::device_to_host: return SubmitKind::copy_out;
+    case driver::CopyKind::device_to_device: break;
+  }
+  return SubmitKind::copy_device;
+}
+
+/// `uses`: the device's sides, the destination first. `host`: the other side.
+void submit_copy(const std::shared_ptr<driver::Stream>& stream, const char* name, driver::CopyKind kind,
+                 std::span<const memory::Use> uses, void* host, size_t bytes) {
+  const memory::Hold hold(uses);
+  Submission submission(stream, name, submit_kind(kind), bytes);
+  const driver::Address first = address_of(uses.front()), second = address_of(uses.back());
   auto issue = [=](const driver::Stream& on) {
-    return code_of([&] { on.api().copy_async(dst_host, dst, src_host, src, bytes, kind, on.handle()); });
+    return code_of([&] {
+      switch (kind) {
+        case driver::CopyKind::host_to_device:
+          return on.api().copy_async(nullptr, first, host, 0, bytes, kind, on.handle());
+        case driver::CopyKind::device_to_host:
+          return on.api().copy_async(host, 0, nullptr, first, bytes, kind, on.handle());
+        case driver::CopyKind::device_to_device:
+          return on.api().copy_async(nullptr, first, nullptr, second, bytes, kind, on.handle());
+      }
+    });
   };
   int code = issue(*stream);
   if (code == 0 && submission.capturing()) submission.keep(issue);
   submission.done(code, uses);
 }
 
+// The driver stages pageable memory itself. Whether page-locked chunks of ours are faster is not measured yet.
+std::atomic<size_t> g_staged_bytes{0};
+
+bool stages(const driver::Stream& stream, const void* host, size_t bytes) {
+  const size_t chosen = g_staged_bytes.load(std::memory_order_relaxed);
+  return chosen != 0 && bytes >= chosen && !stream.api().is_page_locked(host);
+}
+
+/// What the device did wrong is told as every wait tells it.
+template <typename Copy>
+void staged(driver::Stream& stream, const char* caller, Copy&& copy) {
+  try {
+    copy(transfer_engine(stream.device()));
+  } catch (const CudaError&) {
+    synchronize(stream, caller);
+    throw;
+  }
+}
+
 }  // namespace
+
+void set_staged_bytes(size_t bytes) { g_staged_bytes.store(bytes, std::memory_order_relaxed); }
 
 void copy_from_host(const memory::Use& destination, const void* source, size_t bytes) {
   refuse_in_capture("copy_from_host", "reads host memory once");
   if (bytes == 0) return;
-  const auto& stream = current_stream((*destination.storage)->device());
+  const auto stream = current_stream((*destination.storage)->device());
+  if (stages(*stream, source, bytes))
+    return staged(*stream, "copy_from_host", [&](auto& engine) { engine.copy_in(stream, destination, source, bytes); });
   copy_from_host_async(destination, source, bytes, stream);
   // A pageable source has been staged when the driver returns; a page-locked one is still read.
   if (stream->api().is_page_locked(source)) synchronize(*stream, "copy_from_host");
@@ -36,8 +83,11 @@ void copy_from_host(const memory::Use& destination, const void* source, size_t b
 
 void copy_to_host(void* destination, const memory::Use& source, size_t bytes, const char* caller) {
   refuse_in_capture(caller, "waits for the device");
-  const auto& stream = current_stream((*source.storage)->device());
-  if (bytes != 0) copy_to_host_async(destination, source, bytes, stream);
+  const auto stream = current_stream((*source.storage)->device());
+  if (stages(*stream, destination, bytes))
+    staged(*stream, caller, [&](auto& engine) { engine.copy_out(stream, destination, source, bytes); });
+  else if (bytes != 0)
+    copy_to_host_async(destination, source, bytes, stream);
   synchronize(*stream, caller);
 }
 
@@ -46,15 +96,30 @@ void copy_from_host_async(const memory::Use& destination, const void* source, si
   if (bytes == 0) return;
   memory::Use use = destination;
   use.write = true;
-  submit_copy(stream, "copy_from_host", nullptr, address_of(use), source, 0, bytes, driver::CopyKind::host_to_device,
-              {&use, 1});
+  settle({&use, 1}, *stream);
+  submit_copy(stream, "copy_from_host", driver::CopyKind::host_to_device, {&use, 1}, const_cast<void*>(source), bytes);
 }
 
 void copy_to_host_async(void* destination, const memory::Use& source, size_t bytes,
                         const std::shared_ptr<driver::Stream>& stream) {
   if (bytes == 0) return;
-  submit_copy(stream, "copy_to_host", destination, 0, nullptr, address_of(source), bytes,
-              driver::CopyKind::device_to_host, {&source, 1});
+  settle({&source, 1}, *stream);
+  submit_copy(stream, "copy_to_host", driver::CopyKind::device_to_host, {&source, 1}, destination, bytes);
+}
+
+void copy_piece(const TransferRequest& request, size_t offset, void* host, size_t bytes,
+                const std::shared_ptr<driver::Stream>& stream) {
+  const auto at = static_cast<int64_t>(offset);
+  const memory::Use uses[2] = {{&request.storage, request.offset_bytes + at, request.type != TransferType::d2h},
+                               {&request.peer, request.peer_offset_bytes + at, false}};
+  switch (request.type) {
+    case TransferType::h2d:
+      return submit_copy(stream, "transfer to device", driver::CopyKind::host_to_device, {uses, 1}, host, bytes);
+    case TransferType::d2h:
+      return submit_copy(stream, "transfer to host", driver::CopyKind::device_to_host, {uses, 1}, host, bytes);
+    case TransferType::d2d:
+      return submit_copy(stream, "transfer on device", driver::CopyKind::device_to_device, uses, nullptr, bytes);
+  }
 }
 
 void copy_device(const memory::Use& destination, const memory::Use& source, size_t bytes) {
@@ -76,8 +141,8 @@ void copy_device_async(const memory::Use& destination, const memory::Use& source
   }
   memory::Use uses[2] = {destination, source};
   uses[0].write = true;
-  submit_copy(stream, "copy", nullptr, address_of(destination), nullptr, address_of(source), bytes,
-              driver::CopyKind::device_to_device, uses);
+  settle(uses, *stream);
+  submit_copy(stream, "copy", driver::CopyKind::device_to_device, uses, nullptr, bytes);
 }
 
 void fill(const memory::Use& destination, int value_bytes, uint32_t value, size_t count) {
@@ -85,7 +150,9 @@ void fill(const memory::Use& destination, int value_bytes, uint32_t value, size_
   memory::Use use = destination;
   use.write = true;
   const auto& stream = current_stream((*use.storage)->device());
-  Submission submission(stream, "fill");
+  settle({&use, 1}, *stream);
+  const memory::Hold hold({&use, 1});
+  Submission submission(stream, "fill", SubmitKind::fill, count * static_cast<size_t>(value_bytes));
   driver::Address address = address_of(use);
   auto issue = [=](const driver::Stream& on) {
     return code_of([&] { on.api().fill_async(address, value_bytes, value, count, on.handle()); });

@@ -4,7 +4,11 @@ from collections.abc import Sequence
 import enum
 from typing import Any, NoReturn
 
-from pygpukit._core import random as random
+from pygpukit._core import (
+    _tasks as _tasks,
+    random as random,
+    runtime as runtime
+)
 import pygpukit.core.dtypes
 
 
@@ -118,7 +122,12 @@ class Device:
         """(free, total) bytes as the driver sees them."""
 
     def memory_stats(self) -> dict[str, Any]:
-        """Counters of the allocator."""
+        """Counters of the memory pool."""
+
+    def memory_accounts(self) -> list[dict[str, Any]]:
+        """
+        The quota walls of the device and what is charged to each, in the order of their making.
+        """
 
     def trim(self) -> int:
         """
@@ -192,7 +201,7 @@ class Stream:
 
     @property
     def handle(self) -> int:
-        """The driver's handle."""
+        """The driver's handle of the stream that takes the work now."""
 
     @property
     def priority(self) -> StreamPriority: ...
@@ -699,6 +708,16 @@ def num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Threads the CPU backend uses from now on; 0 is the default number."""
 
+def _set_staged_bytes(bytes: int) -> None:
+    """
+    Copies of at least this many pageable bytes go through the ring; 0: none; internal.
+    """
+
+def _set_host_sms(count: int) -> None:
+    """
+    Pretend SMs of the CPU device, in groups of 8, for trying partitions out; 0: none. Internal.
+    """
+
 def _time_bare_launch(calls: int = 256, rounds: int = 50) -> float:
     """
     Median host microseconds of one launch through the driver alone, on an idle stream of cuda:0.
@@ -706,7 +725,7 @@ def _time_bare_launch(calls: int = 256, rounds: int = 50) -> float:
 
 class JITKernel:
     """
-    A kernel compiled from CUDA source. Calling it launches it: arrays for pointers, numbers for scalars, by position or by the names in the source; grid_size (or grid), block_size (or block), shared_mem and stream say how.
+    A kernel compiled from CUDA source. Calling it launches it: arrays for pointers, numbers for scalars, by position or by the names in the source; grid_size (or grid), block_size (or block), shared_mem and stream say how. A kernel with the integer parameters item_offset and item_count, which works on those items with one thread for each, can be cut: with slice_ms it runs as launches of at most that many milliseconds, and other work runs between them.
     """
 
     def __init__(self, source: str, func_name: str, options: object | None = None, block_size: int = 256) -> None:
@@ -717,7 +736,7 @@ class JITKernel:
     def __call__(self, *args, **kwargs) -> None:
         """Launches on the device of the first array, asynchronously."""
 
-    def launch(self, args: object = (), kwargs: object | None = None, grid_size: object | None = None, block_size: object | None = None, shared_mem: object | None = None, stream: object | None = None, grid: object | None = None, block: object | None = None) -> None:
+    def launch(self, args: object = (), kwargs: object | None = None, grid_size: object | None = None, block_size: object | None = None, shared_mem: object | None = None, stream: object | None = None, grid: object | None = None, block: object | None = None, slice_ms: object | None = None) -> None:
         """
         As calling, for kernels whose own parameters have one of the words of a launch.
         """

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from types import ModuleType
 from typing import Any
 
 from pygpukit import _core
 
 # Sub-modules that are imported when first asked for.
-_LAZY = ("core", "ops", "testing")
+_LAZY = ("core", "ops", "scheduler", "testing")
 
 # `gp.bool` exists, but `from pygpukit import *` must not hide the builtin.
 _ALIASES = {"bool": ("pygpukit.core.dtypes", "bool_")}
@@ -26,6 +27,15 @@ def connect() -> str:
     _core._set_site_packages([path for path in sys.path if path.endswith(("site-packages", "dist-packages"))])
     _core._set_bundle_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels.bundle"))
     return _core._version()
+
+
+def alias_runtime(name: str) -> None:
+    """Makes `import name` and `import name.memory` give the modules of the extension themselves."""
+    runtime = _core.runtime
+    sys.modules[name] = runtime
+    for child, module in vars(runtime).items():
+        if isinstance(module, ModuleType):
+            sys.modules[f"{name}.{child}"] = module
 
 
 def public_names(namespace: dict[str, Any]) -> list[str]:

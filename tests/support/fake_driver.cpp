@@ -64,6 +64,7 @@ const CudaTable& recording_table() {
   Entry<& CudaTable::member>::name = #member;                  \
   made.member = Entry<&CudaTable::member>::call;
     GPUKIT_CUDA_FUNCTIONS(GPUKIT_FAKE_ENTRY)
+    GPUKIT_CUDA_OPTIONAL_FUNCTIONS(GPUKIT_FAKE_ENTRY)
 #undef GPUKIT_FAKE_ENTRY
     made.cuGetErrorName = host_table().cuGetErrorName;
     return made;
@@ -77,7 +78,8 @@ std::string str(const Live& live) {
   auto part = [](const char* name, int count) { return std::string(name) + " " + std::to_string(count) + " "; };
   return part("contexts", live.contexts) + part("memory", live.memory) + part("pinned", live.pinned) +
          part("streams", live.streams) + part("events", live.events) + part("graphs", live.graphs) +
-         part("execs", live.execs);
+         part("execs", live.execs) + part("pages", live.pages) + part("ranges", live.ranges) +
+         part("mappings", live.mappings) + part("registrations", live.registrations) + part("green", live.green);
 }
 
 FakeDriver::FakeDriver() {
@@ -144,6 +146,11 @@ void FakeDriver::defer(bool on) {
 size_t FakeDriver::pending() const {
   std::lock_guard lock(fake_state().mutex);
   return fake_state().work.pending();
+}
+
+void FakeDriver::queries_run(bool on) {
+  std::lock_guard lock(fake_state().mutex);
+  fake_state().queries_run = on;
 }
 
 void FakeDriver::run_all(uint64_t seed) {

@@ -14,6 +14,7 @@ namespace gpukit::testing {
 /// Driver objects made and not yet released.
 struct Live {
   int contexts = 0, memory = 0, pinned = 0, streams = 0, events = 0, graphs = 0, execs = 0;
+  int pages = 0, ranges = 0, mappings = 0, registrations = 0, green = 0;
   friend bool operator==(const Live&, const Live&) = default;
 };
 std::string str(const Live& live);
@@ -46,8 +47,12 @@ class FakeDriver {
 
   Live live() const;
 
-  /// From now on submitted work waits. Turning it off runs what is waiting.
+  /// From now on submitted work waits. Turning it off runs what is waiting. Unmapping and releasing pages does not wait
+  /// for it: an operation that still needs them faults when it runs.
   void defer(bool on);
+  /// A query of something that waits runs one operation, so that a loop of them ends. Off: work runs only when the test
+  /// says, or when something waits for it. Each FakeDriver starts with it on.
+  void queries_run(bool on);
   size_t pending() const;
   /// Everything, in an order that streams and events allow, chosen by `seed`.
   void run_all(uint64_t seed);

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <set>
 #include <vector>
 
 #include "gpukit/base/error.h"
+#include "gpukit/driver/host_table.h"
 #include "gpukit/driver/objects.h"
 
 namespace gpukit::testing {
@@ -81,6 +83,46 @@ TEST_F(Fake, CountsWhatIsAlive) {
     EXPECT_EQ(now.memory, 1);
     api.release(memory);
   }
+  EXPECT_EQ(fake.live(), before) << str(fake.live());
+}
+
+TEST_F(Fake, CountsPagesAndGreenContexts) {
+  Live before = fake.live();
+  driver::set_host_sms(16);
+  {
+    driver::SmSplit split(context);
+    int groups[] = {0};
+    auto green = std::make_shared<driver::GreenContext>(split, groups);
+    driver::Stream stream(context, 0, green);
+    size_t page = api.page_granularity();
+    driver::PageHandle pages = api.create_pages(page);
+    driver::Address range = api.reserve_range(2 * page);
+    api.map_pages(range, page, pages);
+    api.map_pages(range + page, page, pages);
+    api.allow_access(range, 2 * page);
+    std::vector<char> memory(100);
+    api.register_host(memory.data(), memory.size());
+    Live now = fake.live();
+    EXPECT_EQ(now.green, 1);
+    EXPECT_EQ(now.streams, before.streams + 1);
+    EXPECT_EQ(now.pages, 1);
+    EXPECT_EQ(now.ranges, 1);
+    EXPECT_EQ(now.mappings, 2);
+    EXPECT_EQ(now.registrations, 1);
+    fake.fail_nth_of("cuMemUnmap", 1, 999);
+    EXPECT_EQ(api.unmap_pages(range, 2 * page), 999);
+    EXPECT_EQ(fake.live(), now) << str(fake.live());
+    fake.defer(true);
+    push(stream, 1);
+    EXPECT_EQ(api.unmap_pages(range, 2 * page), 0);
+    EXPECT_EQ(api.free_range(range, 2 * page), 0);
+    EXPECT_EQ(api.release_pages(pages), 0);
+    EXPECT_EQ(api.unregister_host(memory.data()), 0);
+    EXPECT_TRUE(order.empty());  // none of these waits
+    stream.synchronize();
+    EXPECT_EQ(order, (std::vector<int>{1}));
+  }
+  driver::set_host_sms(0);
   EXPECT_EQ(fake.live(), before) << str(fake.live());
 }
 

@@ -67,6 +67,7 @@ static int device_attribute(int* value, int attribute, int device) {
   (void)device;
   int sm = setting("FAKE_CUDA_SM", 90);
   *value = attribute == 75 ? sm / 10 : attribute == 76 ? sm % 10 : attribute == 10 ? 32 : 1024;
+  if (attribute == 102) *value = 0; /* no virtual memory management */
   return 0;
 }
 static int retain(void** context, int device) {
@@ -79,6 +80,10 @@ static int get_current(void** context) {
 }
 static int set_current(void* context) {
   current = context;
+  return 0;
+}
+static int get_device(int* device) {
+  *device = 0;
   return 0;
 }
 static int create_stream(void** stream, unsigned flags, int priority) {
@@ -153,7 +158,9 @@ int cuGetProcAddress_v2(const char* name, void** function, int version, uint64_t
       ENTRY("cuDevicePrimaryCtxRelease", success),
       ENTRY("cuCtxGetCurrent", get_current),
       ENTRY("cuCtxSetCurrent", set_current),
+      ENTRY("cuCtxGetDevice", get_device),
       ENTRY("cuCtxSynchronize", success),
+      ENTRY("cuThreadExchangeStreamCaptureMode", success),
       ENTRY("cuMemAlloc", allocate),
       ENTRY("cuMemFree", release),
       ENTRY("cuMemGetInfo", memory_info),

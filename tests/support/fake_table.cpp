@@ -10,6 +10,11 @@ namespace gpukit::testing {
 
 using namespace gpukit::driver;
 
+CUresult counted(CUresult code, int Live::*kind, int change) {
+  if (code == CUDA_SUCCESS) fake_state().live.*kind += change;
+  return code;
+}
+
 namespace {
 
 using Lock = std::lock_guard<std::recursive_mutex>;
@@ -20,11 +25,6 @@ CUcontext current_context() {
   CUcontext context = nullptr;
   host().cuCtxGetCurrent(&context);
   return context;
-}
-
-CUresult counted(CUresult code, int Live::*kind, int change) {
-  if (code == CUDA_SUCCESS) fake_state().live.*kind += change;
-  return code;
 }
 
 bool capturing(CUstream stream) {
@@ -111,6 +111,13 @@ CUresult launch_graph(CUgraphExec exec, CUstream stream) {
 CUresult create_stream(CUstream* stream, unsigned flags, int priority) {
   Lock lock(fake_state().mutex);
   CUresult code = host().cuStreamCreateWithPriority(stream, flags, priority);
+  if (code == CUDA_SUCCESS) fake_state().stream_contexts[*stream] = current_context();
+  return counted(code, &Live::streams, 1);
+}
+
+CUresult create_green_stream(CUstream* stream, CUgreenCtx green, unsigned flags, int priority) {
+  Lock lock(fake_state().mutex);
+  CUresult code = host().cuGreenCtxStreamCreate(stream, green, flags, priority);
   if (code == CUDA_SUCCESS) fake_state().stream_contexts[*stream] = current_context();
   return counted(code, &Live::streams, 1);
 }
@@ -224,7 +231,7 @@ CUresult query_event(CUevent event) {
   if (CUresult code = host().cuEventQuery(event)) return code;
   std::shared_ptr<Marker> marker = marker_of(event);
   if (marker == nullptr || DeferredWork::reached(*marker)) return CUDA_SUCCESS;
-  fake_state().work.run_one();
+  if (fake_state().queries_run) fake_state().work.run_one();
   return CUDA_ERROR_NOT_READY;
 }
 
@@ -319,6 +326,7 @@ FakeState::FakeState() : behind(host_table()) {
   behind.cuMemsetD32Async = set<&CudaTable::cuMemsetD32Async, unsigned>;
   behind.cuLaunchHostFunc = launch_host;
   behind.cuStreamCreateWithPriority = create_stream;
+  behind.cuGreenCtxStreamCreate = create_green_stream;
   behind.cuStreamDestroy = destroy_stream;
   behind.cuStreamSynchronize = synchronize_stream;
   behind.cuStreamQuery = query_stream;
@@ -335,6 +343,7 @@ FakeState::FakeState() : behind(host_table()) {
   behind.cuGraphInstantiateWithFlags = instantiate;
   behind.cuGraphExecDestroy = destroy_exec;
   behind.cuGraphLaunch = launch_graph;
+  fill_page_entries(behind);
   work.on_idle = [this](CUstream stream) {
     if (leaving.erase(stream) != 0) host_table().cuStreamDestroy(stream);
   };
@@ -348,6 +357,7 @@ void FakeState::reset() {
   fail_countdown = 0;
   live = {};
   drop_all_waits = false;
+  queries_run = true;
   drop_countdown = 0;
   dropped_waits = 0;
 }

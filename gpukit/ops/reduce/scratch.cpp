@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "gpukit/jit/kernel.h"
+#include "gpukit/memory/pool.h"
+#include "gpukit/runtime/device.h"
 #include "gpukit/runtime/graph.h"
 #include "gpukit/runtime/session.h"
 #include "gpukit/runtime/transfer.h"
@@ -55,8 +57,12 @@ bool is_ready(const driver::Event& event) {
   return ready;
 }
 
-/// A buffer whose counter is 0 in the order of the current stream.
+/// A buffer whose counter is 0 in the order of the current stream. It outlives sessions, so none is charged for it.
 Array make_buffer(Device device) {
+  const runtime::Session own = runtime::Session()
+                                   .with_stream(runtime::current_stream(device))
+                                   .with_account(runtime::open_device(device).resource->root());
+  const runtime::SessionGuard guard(own);
   Array array = Array::empty({kCaptureScratchBytes}, DType::uint8, device);
   runtime::fill(write(array), 4, 0, kCounterBytes / 4);
   return array;

@@ -28,7 +28,44 @@ def _parser() -> argparse.ArgumentParser:
     actions.add_parser("clear", help="remove every entry")
     actions.add_parser("warm", help="load every built-in kernel once, so that later processes start fast")
     commands.add_parser("demo", help="arrays against NumPy, a custom kernel, a timing table")
+    _add_top(commands)
+    _add_simulate(commands)
     return parser
+
+
+def _add_top(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from pygpukit.cli.top import EPILOG
+
+    top = commands.add_parser(
+        "top", help="contexts, memory, launches and queues of a running program", epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    source = top.add_mutually_exclusive_group()
+    source.add_argument("--file", metavar="FILE", help="a file that a program keeps fresh with publish_snapshot(FILE)")
+    source.add_argument("--pid", type=int, help="the process to look at; without it the one that wrote last")
+    top.add_argument("--once", action="store_true", help="print once and end")
+    top.add_argument("--interval", type=_seconds, default=1.0, metavar="S", help="seconds between two looks")
+    top.add_argument("--json", action="store_true", help="print the snapshot itself, one line each time")
+
+
+def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from pygpukit.cli.simulate import EPILOG
+
+    simulate = commands.add_parser(
+        "simulate", help="run a described workload through the scheduler on a virtual clock", epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    simulate.add_argument("file", metavar="FILE", help="the workload")
+    simulate.add_argument("--svg", metavar="OUT", help="also write the timeline as a picture")
+    simulate.add_argument("--json", action="store_true", help="print the result with every decision as JSON")
+    simulate.add_argument("--width", type=int, default=60, metavar="N", help="columns of the timeline")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0.05 <= value <= 3600:
+        raise argparse.ArgumentTypeError(f"must be from 0.05 to 3600, got {text}")
+    return value
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,12 +78,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Error as error:
         print(f"pygpukit: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
     except BrokenPipeError:
         # The reader went away; a second error at exit would say no more.
         sys.stdout = None
         return 1
+    except (OSError, UnicodeDecodeError) as error:
+        print(f"pygpukit: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -62,6 +102,14 @@ def _run(arguments: argparse.Namespace) -> int:
         from pygpukit.cli import cache
 
         return cache.run(arguments.action)
+    if arguments.command == "top":
+        from pygpukit.cli.top import top
+
+        return top(arguments.file, arguments.pid, arguments.once, arguments.interval, arguments.json)
+    if arguments.command == "simulate":
+        from pygpukit.cli.simulate import simulate
+
+        return simulate(arguments.file, arguments.svg, arguments.json, arguments.width)
     from pygpukit.cli.demo import demo
 
     return demo()

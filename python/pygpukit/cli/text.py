@@ -6,15 +6,16 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-__all__ = ["bold", "green", "human_bytes", "progress", "red", "table", "yellow"]
+__all__ = ["bold", "coloured", "green", "human_bytes", "progress", "red", "table", "yellow"]
 
 
-def _coloured() -> bool:
+def coloured() -> bool:
+    """The output is a terminal that shows colours and nobody asked for none."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _paint(code: str, text: str) -> str:
-    return f"\x1b[{code}m{text}\x1b[0m" if _coloured() else text
+    return f"\x1b[{code}m{text}\x1b[0m" if coloured() else text
 
 
 def bold(text: str) -> str:

@@ -1,0 +1,155 @@
+#include "gpukit/memory/eviction_group.h"
+
+#include <algorithm>
+
+#include "gpukit/base/error.h"
+#include "gpukit/memory/pool.h"
+#include "gpukit/memory/residency.h"
+
+namespace gpukit::memory {
+
+// Groups as the residency sees them
+
+void Residency::add(GroupRecord& group) {
+  std::lock_guard lock(mutex_);
+  link(group);
+}
+
+void Residency::join(const std::shared_ptr<GroupRecord>& group, Storage& storage) {
+  Lock lock(mutex_);
+  Token token(*this, lock);
+  ResidentRecord& record = record_of(storage);
+  changed_.wait(lock, [&] { return record.holds == 0; });
+  if (record.group == group) return;
+  if (record.group != nullptr) throw Error("EvictionGroup.add: the block belongs to another group");
+  if (record.where != Where::device || group->where != Where::device)
+    throw Error("EvictionGroup.add: the block and the group must be on the device");
+  group->members.push_back(&record);
+  unlink(record);
+  record.group = group;
+  for (const StreamUse& use : record.uses) {
+    auto known = std::find_if(group->uses.begin(), group->uses.end(),
+                              [&](const StreamUse& other) { return other.stream == use.stream; });
+    if (known == group->uses.end())
+      group->uses.push_back(use);
+    else
+      known->number = std::max(known->number, use.number);
+  }
+  record.uses.clear();
+}
+
+void Residency::dissolve(GroupRecord& group) noexcept {
+  Lock lock(mutex_);
+  Token token(*this, lock);
+  changed_.wait(lock, [&] { return group.holds == 0; });
+  std::vector<std::shared_ptr<GroupRecord>> last;
+  for (ResidentRecord* member : group.members) {
+    member->where = member->host != nullptr ? Where::host : Where::device;
+    member->uses = group.uses;
+    last.push_back(std::move(member->group));
+    member->group = nullptr;
+    link(*member);
+  }
+  group.members.clear();
+  unlink(group);
+}
+
+size_t Residency::evict_group(GroupRecord& group) {
+  Lock lock(mutex_);
+  Token token(*this, lock);
+  if (group.where != Where::device || group.members.empty()) return 0;
+  return evict_unit(group, "EvictionGroup.evict", lock);
+}
+
+void Residency::restore_group(GroupRecord& group) {
+  Lock lock(mutex_);
+  Token token(*this, lock);
+  bring({&group}, lock);
+}
+
+bool Residency::resident(const GroupRecord& group) const {
+  std::lock_guard lock(mutex_);
+  return group.where == Where::device;
+}
+
+size_t Residency::size(const GroupRecord& group) const {
+  std::lock_guard lock(mutex_);
+  return group.members.size();
+}
+
+void Residency::set_priority(GroupRecord& group, int priority) {
+  std::lock_guard lock(mutex_);
+  unlink(group);
+  group.priority = priority;
+  link(group);
+}
+
+std::vector<std::shared_ptr<GroupRecord>> Residency::acquire_groups(
+    std::span<const std::shared_ptr<Storage>> storages) {
+  std::vector<std::shared_ptr<GroupRecord>> groups;
+  Lock lock(mutex_);
+  auto collect = [&] {
+    groups.clear();
+    for (const auto& storage : storages) {
+      const std::shared_ptr<GroupRecord>& group = record_of(*storage).group;
+      if (group != nullptr && std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+    }
+  };
+  collect();
+  if (!std::all_of(groups.begin(), groups.end(), [](const auto& g) { return g->where == Where::device; })) {
+    Token token(*this, lock);
+    collect();
+    std::vector<Unit*> units;
+    for (const auto& group : groups) units.push_back(group.get());
+    bring(std::move(units), lock);
+    for (const auto& group : groups) ++group->holds;
+    return groups;
+  }
+  for (const auto& group : groups) ++group->holds;
+  return groups;
+}
+
+void Residency::release_groups(std::span<const std::shared_ptr<GroupRecord>> groups) noexcept {
+  std::lock_guard lock(mutex_);
+  for (const auto& group : groups) --group->holds;
+  changed();
+}
+
+void Residency::note_use(GroupRecord& group, const std::shared_ptr<driver::Stream>& stream) noexcept {
+  std::lock_guard lock(mutex_);
+  note(group, stream);
+}
+
+// Public face
+
+EvictionGroup::EvictionGroup(Pool& pool) : record_(std::make_shared<GroupRecord>(*pool.residency())) {
+  record_->residency.add(*record_);
+}
+
+EvictionGroup::~EvictionGroup() { record_->residency.dissolve(*record_); }
+
+void EvictionGroup::add(const std::shared_ptr<Storage>& storage) {
+  if (storage == nullptr || !storage->managed() || storage->record_->residency != &record_->residency)
+    throw Error("EvictionGroup.add: the block must come from an account of this device that evicts");
+  record_->residency.join(record_, *storage);
+}
+
+size_t EvictionGroup::evict() { return record_->residency.evict_group(*record_); }
+void EvictionGroup::restore() { record_->residency.restore_group(*record_); }
+bool EvictionGroup::resident() const { return record_->residency.resident(*record_); }
+size_t EvictionGroup::size() const { return record_->residency.size(*record_); }
+void EvictionGroup::set_priority(int priority) { record_->residency.set_priority(*record_, priority); }
+
+GroupHold::GroupHold(std::span<const std::shared_ptr<Storage>> storages) {
+  if (!storages.empty()) groups_ = Residency::of(*storages.front())->acquire_groups(storages);
+}
+
+GroupHold::~GroupHold() {
+  if (!groups_.empty()) groups_.front()->residency.release_groups(groups_);
+}
+
+void GroupHold::note_use(const std::shared_ptr<driver::Stream>& stream) {
+  for (const auto& group : groups_) group->residency.note_use(*group, stream);
+}
+
+}  // namespace gpukit::memory

@@ -1,0 +1,54 @@
+// A group of blocks that leave and come back together at the same addresses: a model with its graphs.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gpukit/memory/storage.h"
+
+namespace gpukit::memory {
+
+class Pool;
+struct GroupRecord;
+
+/// Its blocks move as a whole only, and never while one is held or used by running work. A block held by a graph keeps
+/// its address: its pages are dropped and new ones put there. Such blocks of at most 1 MiB, or without virtual memory,
+/// stay where they are. Thread-safe.
+class EvictionGroup {
+ public:
+  explicit EvictionGroup(Pool& pool);
+  ~EvictionGroup();  // the blocks move alone again; evicted ones are restored when used
+  EvictionGroup(const EvictionGroup&) = delete;
+  EvictionGroup& operator=(const EvictionGroup&) = delete;
+
+  /// Throws Error when the block is not managed by this pool, is evicted, or belongs to another group.
+  void add(const std::shared_ptr<Storage>& storage);
+  /// Moves all to host memory, or throws and moves none: Error when one is pinned, OutOfMemoryError when the host side
+  /// is full. Waits for running work. Gives the device bytes that became free.
+  size_t evict();
+  /// Brings all back, or throws OutOfMemoryError and brings none.
+  void restore();
+  bool resident() const;
+  size_t size() const;
+  void set_priority(int priority);
+
+ private:
+  std::shared_ptr<GroupRecord> record_;
+};
+
+/// What a graph replay takes: every group of `storages` is resident and stays until it is submitted.
+class GroupHold {
+ public:
+  explicit GroupHold(std::span<const std::shared_ptr<Storage>> storages);
+  ~GroupHold();
+  GroupHold(const GroupHold&) = delete;
+  GroupHold& operator=(const GroupHold&) = delete;
+  /// The work submitted under this hold runs on `stream`.
+  void note_use(const std::shared_ptr<driver::Stream>& stream);
+
+ private:
+  std::vector<std::shared_ptr<GroupRecord>> groups_;
+};
+
+}  // namespace gpukit::memory

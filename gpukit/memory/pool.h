@@ -1,0 +1,52 @@
+// The memory pool of one device: small blocks in slabs, large ones in ranges of pages, reused in stream order.
+#pragma once
+
+#include <memory>
+
+#include "gpukit/memory/account.h"
+#include "gpukit/memory/resource.h"
+
+namespace gpukit::memory {
+
+class PoolState;
+
+struct PoolConfig {
+  enum class Pages : uint8_t { off, on };
+  /// Large blocks as ranges of pages. Off until it was measured on a GPU; on the CPU pages that can be mapped twice
+  /// would be shared with forked children.
+  Pages pages = Pages::off;
+  /// The most bytes kept in wholly free pages; 0: half of the device's memory.
+  size_t max_retained = 0;
+  /// The most page-locked host bytes for evicted blocks; 0: half of the machine's memory.
+  size_t host_limit = 0;
+  /// No reuse, guard bytes, poison: every block is a driver allocation of its own.
+  bool debug = false;
+};
+
+class Pool final : public Resource {
+ public:
+  explicit Pool(driver::Context& context, const PoolConfig& config = {});
+  ~Pool() override;  // returns what is free; every block must have been released
+
+  driver::Context& context() const;
+  const PoolConfig& config() const;
+  /// What everything of this device is charged to; no quota at the start.
+  const std::shared_ptr<Account>& root() const;
+
+  Block allocate(size_t bytes, const std::shared_ptr<driver::Stream>& stream,
+                 const std::shared_ptr<Account>& account = nullptr) override;
+  void release(Block block, const std::shared_ptr<driver::Stream>& home,
+               std::span<const std::shared_ptr<driver::Stream>> others) noexcept override;
+  int64_t trim() override;
+  /// Lets go of what is cached for `account` and below: it is charged no more and free for every one.
+  void forget(const Account& account);
+  ResourceStats stats() const override;
+  Residency* residency() override;
+  /// Throws Error when a freed block was found damaged since the last call (debug mode). Called after every wait.
+  void raise_faults();
+
+ private:
+  std::unique_ptr<PoolState> state_;
+};
+
+}  // namespace gpukit::memory

@@ -1,0 +1,322 @@
+#include "gpukit/memory/residency.h"
+
+#include <algorithm>
+#include <new>
+
+#include "gpukit/base/clock.h"
+#include "gpukit/base/error.h"
+#include "gpukit/memory/hold.h"
+#include "gpukit/memory/mover.h"
+#include "gpukit/memory/pool_state.h"
+
+namespace gpukit::memory {
+
+namespace {
+
+/// Uses between two marks of a stream: how exactly it is known what has completed while work is under way.
+constexpr uint64_t kMarkEvery = 16;
+
+}  // namespace
+
+Residency::Residency(PoolState& pool, size_t host_limit) : pool_(pool), arena_(pool.context, host_limit) {}
+Residency::~Residency() = default;
+
+Residency::Token::Token(Residency& residency, Lock& lock) : residency_(residency), lock_(lock) {
+  residency_.changed_.wait(lock, [&] { return !residency_.token_taken_; });
+  residency_.token_taken_ = true;
+}
+
+Residency::Token::~Token() {
+  residency_.token_taken_ = false;
+  residency_.changed();
+}
+
+namespace {
+// Allocations of managed blocks under way in this thread: at most one.
+thread_local int t_arrivals = 0;
+}  // namespace
+
+Residency::Arrival::Arrival(Residency& residency) : residency_(residency) {
+  std::lock_guard lock(residency_.mutex_);
+  ++residency_.arrivals_;
+  ++t_arrivals;
+}
+
+Residency::Arrival::~Arrival() {
+  std::lock_guard lock(residency_.mutex_);
+  --residency_.arrivals_;
+  --t_arrivals;
+  residency_.changed();
+}
+
+int Residency::own_arrivals() { return t_arrivals; }
+
+ResidentRecord& Residency::record_of(const Storage& storage) { return *storage.record_; }
+
+Unit& Residency::unit_of(const Storage& storage) {
+  ResidentRecord& record = *storage.record_;
+  if (record.group != nullptr) return *record.group;
+  return record;
+}
+
+// Lists
+
+void Residency::link(Unit& unit) {
+  List& list = lists_[unit.priority];
+  unit.previous = list.back;
+  unit.next = nullptr;
+  (list.back != nullptr ? list.back->next : list.front) = &unit;
+  list.back = &unit;
+}
+
+void Residency::unlink(Unit& unit) noexcept {
+  List& list = lists_[unit.priority];
+  (unit.previous != nullptr ? unit.previous->next : list.front) = unit.next;
+  (unit.next != nullptr ? unit.next->previous : list.back) = unit.previous;
+  unit.previous = unit.next = nullptr;
+}
+
+void Residency::add(Storage& storage) noexcept {
+  ResidentRecord& record = record_of(storage);
+  record.residency = this;
+  g_managed_blocks.fetch_add(1, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  link(record);
+  // The stream may still wait for earlier users of the memory: until then the block is in use.
+  note(record, storage.home_);
+}
+
+void Residency::remove(Storage& storage) noexcept {
+  ResidentRecord& record = record_of(storage);
+  g_managed_blocks.fetch_sub(1, std::memory_order_relaxed);
+  // Its last owner is gone, so no thread moves it; others see that it is leaving and wait for its memory.
+  if (record.host == nullptr) {
+    if (storage.block_.bytes != 0) pool_.release(storage.block_, storage.home_, storage.other_streams_);
+  } else {
+    arena_.release(record.host);
+    if (record.dropped) pool_.release_dropped(storage.block_);
+  }
+  std::lock_guard lock(mutex_);
+  if (record.host != nullptr) {
+    evicted_bytes_ -= storage.block_.bytes;
+    Account::bump(record.account->evicted_bytes_, size_t{0} - storage.block_.bytes);
+    Account::bump(record.account->evicted_blocks_, -1);
+  }
+  if (record.group != nullptr)
+    std::erase(record.group->members, &record);
+  else
+    unlink(record);
+  changed();
+}
+
+// Uses
+
+void Residency::mark(StreamMarks& marks) {
+  auto event = std::make_shared<driver::Event>(marks.stream->context());
+  event->record(*marks.stream);
+  marks.events.emplace_back(marks.noted, std::move(event));
+  marks.marked = marks.noted;
+}
+
+void Residency::note(Unit& unit, const std::shared_ptr<driver::Stream>& stream) noexcept {
+  StreamMarks& marks = marks_[stream->id()];
+  if (marks.stream == nullptr) marks.stream = stream;
+  const uint64_t number = ++marks.noted;
+  auto known = std::find_if(unit.uses.begin(), unit.uses.end(), [&](StreamUse& u) { return u.stream == stream->id(); });
+  if (known != unit.uses.end())
+    known->number = number;
+  else
+    unit.uses.push_back({stream->id(), number});
+  move_to_back(unit);
+  if (number - marks.marked < kMarkEvery || stream->capture.load(std::memory_order_relaxed) != nullptr) return;
+  try {
+    mark(marks);
+  } catch (...) {
+    // The next use, or whoever asks, tries again.
+  }
+}
+
+void Residency::note_use(Storage& storage, const std::shared_ptr<driver::Stream>& stream) noexcept {
+  std::lock_guard lock(mutex_);
+  note(unit_of(storage), stream);
+}
+
+void Residency::refresh_marks() {
+  for (auto it = marks_.begin(); it != marks_.end();) {
+    StreamMarks& marks = it->second;
+    if (marks.noted != marks.marked && !is_capturing(*marks.stream)) mark(marks);
+    while (!marks.events.empty() && marks.events.front().second->query()) {
+      marks.completed = marks.events.front().first;
+      marks.events.pop_front();
+    }
+    // A stream that no one else knows gets no more work: what it did is over when its marks are.
+    const bool gone = marks.completed == marks.noted && marks.stream.use_count() == 1;
+    it = gone ? marks_.erase(it) : std::next(it);
+  }
+}
+
+bool Residency::finished(Unit& unit) const {
+  std::erase_if(unit.uses, [&](const StreamUse& use) {
+    auto marks = marks_.find(use.stream);
+    return marks == marks_.end() || marks->second.completed >= use.number;
+  });
+  return unit.uses.empty();
+}
+
+bool Residency::can_finish(const Unit& unit) const {
+  return std::all_of(unit.uses.begin(), unit.uses.end(), [&](const StreamUse& use) {
+    auto marks = marks_.find(use.stream);
+    return marks == marks_.end() || marks->second.marked >= use.number;
+  });
+}
+
+void Residency::wait_finished(Unit& unit, Lock& lock) {
+  std::vector<std::shared_ptr<driver::Event>> events;
+  for (const StreamUse& use : unit.uses) {
+    auto marks = marks_.find(use.stream);
+    if (marks == marks_.end()) continue;
+    for (const auto& [number, event] : marks->second.events) {
+      if (number < use.number) continue;
+      events.push_back(event);
+      break;
+    }
+  }
+  lock.unlock();
+  const int64_t begin = real_clock().now_ns();
+  std::exception_ptr failure;
+  try {
+    RelaxedCapture relaxed(pool_.context);
+    for (const auto& event : events) event->synchronize();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const int64_t end = real_clock().now_ns();
+  lock.lock();
+  ++waits_;
+  wait_ns_ += end - begin;
+  if (failure != nullptr) std::rethrow_exception(failure);
+  refresh_marks();
+}
+
+// Holds
+
+void Residency::acquire(std::span<Storage* const> storages) {
+  Lock lock(mutex_);
+  auto all_here = [&] {
+    return std::all_of(storages.begin(), storages.end(),
+                       [](const Storage* s) { return unit_of(*s).where == Where::device; });
+  };
+  if (!all_here()) {
+    Token token(*this, lock);
+    std::vector<Unit*> units;
+    for (Storage* storage : storages) units.push_back(&unit_of(*storage));
+    bring(std::move(units), lock);
+    for (Storage* storage : storages) ++unit_of(*storage).holds;
+    return;
+  }
+  for (Storage* storage : storages) ++unit_of(*storage).holds;
+}
+
+void Residency::release(std::span<Storage* const> storages) noexcept {
+  std::lock_guard lock(mutex_);
+  for (Storage* storage : storages) --unit_of(*storage).holds;
+  changed();
+}
+
+driver::Address Residency::pin(Storage& storage) {
+  Lock lock(mutex_);
+  if (unit_of(storage).where != Where::device) {
+    Token token(*this, lock);
+    bring({&unit_of(storage)}, lock);
+    ++record_of(storage).pins;
+    return storage.block_.address;
+  }
+  ++record_of(storage).pins;
+  return storage.block_.address;
+}
+
+void Residency::unpin(Storage& storage) noexcept {
+  std::lock_guard lock(mutex_);
+  --record_of(storage).pins;
+  changed();
+}
+
+void Residency::graph_hold(Storage& storage, int change) noexcept {
+  std::lock_guard lock(mutex_);
+  record_of(storage).graph_holds += change;
+  changed();
+}
+
+bool Residency::resident(const Storage& storage) const {
+  std::lock_guard lock(mutex_);
+  return record_of(storage).host == nullptr;
+}
+
+std::optional<driver::Address> Residency::address_now(const Storage& storage) const {
+  std::lock_guard lock(mutex_);
+  if (record_of(storage).host != nullptr) return std::nullopt;
+  return storage.block_.address;
+}
+
+std::optional<std::string> Residency::evicted_bytes(const Storage& storage) {
+  // With the token no one moves it meanwhile.
+  Lock lock(mutex_);
+  Token token(*this, lock);
+  const auto* host = static_cast<const char*>(record_of(storage).host);
+  if (host == nullptr) return std::nullopt;
+  return std::string(host, storage.bytes());
+}
+
+void Residency::set_priority(Storage& storage, int priority) {
+  std::lock_guard lock(mutex_);
+  ResidentRecord& record = record_of(storage);
+  if (record.group != nullptr) {
+    record.priority = priority;
+    return;
+  }
+  unlink(record);
+  record.priority = priority;
+  link(record);
+}
+
+int Residency::priority(const Storage& storage) const {
+  std::lock_guard lock(mutex_);
+  return record_of(storage).priority;
+}
+
+void Residency::touch(Storage& storage) {
+  std::lock_guard lock(mutex_);
+  move_to_back(unit_of(storage));
+}
+
+void Residency::lock_for_fork() {
+  mutex_.lock();
+  arena_.mutex().lock();
+}
+
+void Residency::unlock_after_fork(bool child) {
+  if (child) {
+    token_taken_ = false;
+    arrivals_ = own_arrivals();
+    new (&changed_) std::condition_variable;
+  }
+  arena_.mutex().unlock();
+  mutex_.unlock();
+}
+
+void Residency::add_to(ResourceStats* stats) const {
+  {
+    std::lock_guard lock(mutex_);
+    stats->evictions = evictions_;
+    stats->restores = restores_;
+    stats->waits += waits_;
+    stats->wait_ns += wait_ns_;
+    stats->evicted_bytes = static_cast<int64_t>(evicted_bytes_);
+  }
+  stats->host_bytes = static_cast<int64_t>(arena_.reserved());
+  stats->host_limit = static_cast<int64_t>(arena_.limit());
+}
+
+int64_t Residency::trim_host() noexcept { return static_cast<int64_t>(arena_.trim()); }
+
+}  // namespace gpukit::memory

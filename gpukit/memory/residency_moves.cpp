@@ -1,0 +1,357 @@
+// Choosing what leaves, and moving bytes out and in. The token is held throughout; the lock is not held while bytes
+// move.
+#include <algorithm>
+#include <optional>
+
+#include "gpukit/base/error.h"
+#include "gpukit/base/events.h"
+#include "gpukit/memory/mover.h"
+#include "gpukit/memory/pool_state.h"
+
+namespace gpukit::memory {
+
+// Choice
+
+bool Residency::dying(const Unit& unit) {
+  auto gone = [](const ResidentRecord* record) { return record->storage.weak_from_this().expired(); };
+  if (!unit.is_group) return gone(static_cast<const ResidentRecord*>(&unit));
+  const auto& members = static_cast<const GroupRecord&>(unit).members;
+  return std::any_of(members.begin(), members.end(), gone);
+}
+
+bool Residency::pinned(const Unit& unit) {
+  if (!unit.is_group) {
+    const auto& record = static_cast<const ResidentRecord&>(unit);
+    return record.pins != 0 || record.graph_holds != 0;
+  }
+  const auto& members = static_cast<const GroupRecord&>(unit).members;
+  return std::any_of(members.begin(), members.end(), [](const ResidentRecord* member) { return member->pins != 0; });
+}
+
+bool Residency::may_leave(const Unit& unit) const {
+  if (pinned(unit)) return false;
+  if (!unit.is_group) return true;
+  const auto& members = static_cast<const GroupRecord&>(unit).members;
+  return std::any_of(members.begin(), members.end(), [&](const ResidentRecord* member) {
+    return member->graph_holds == 0 || pool_.can_drop(member->storage.block_);
+  });
+}
+
+bool Residency::in_scope(const Unit& unit, const Account* scope) {
+  auto wanted = [&](const ResidentRecord* record) {
+    return record->account->eviction() && (scope == nullptr || scope->contains(*record->account));
+  };
+  if (!unit.is_group) return wanted(static_cast<const ResidentRecord*>(&unit));
+  const auto& members = static_cast<const GroupRecord&>(unit).members;
+  return std::any_of(members.begin(), members.end(), wanted);
+}
+
+Unit* Residency::pick(const Account* scope, bool may_wait, Lock& lock) {
+  for (;;) {
+    refresh_marks();
+    Unit* unfinished = nullptr;
+    bool busy = arrivals_ > own_arrivals();
+    for (auto& [priority, list] : lists_) {
+      bool held = false;
+      for (Unit* unit = list.front; unit != nullptr; unit = unit->next) {
+        if (unit->where != Where::device || unit->reserved != 0 || !in_scope(*unit, scope) || !may_leave(*unit))
+          continue;
+        if (unit->holds != 0 || dying(*unit)) {
+          held = true;
+          continue;
+        }
+        if (finished(*unit)) return unit;
+        if (unfinished == nullptr && can_finish(*unit)) unfinished = unit;
+      }
+      busy = busy || held;
+      // A higher priority leaves only when nothing below can.
+      if (unfinished != nullptr || held) break;
+    }
+    if (!may_wait) return nullptr;
+    if (unfinished != nullptr)
+      wait_finished(*unfinished, lock);
+    else if (busy)
+      changed_.wait(lock);
+    else
+      return nullptr;
+  }
+}
+
+bool Residency::make_room(const Account* scope, size_t needed, bool holding) {
+  std::vector<Moving> moving;  // goes after the lock
+  Lock lock(mutex_);
+  std::optional<Token> token;
+  if (!holding) {
+    // Whoever holds the token must not wait for this allocation meanwhile.
+    arrivals_ -= own_arrivals();
+    changed();
+    token.emplace(*this, lock);
+    arrivals_ += own_arrivals();
+  }
+  std::vector<Unit*> units;
+  size_t freed = 0;
+  try {
+    while (freed < needed) {
+      Unit* unit = pick(scope, units.empty(), lock);
+      if (unit == nullptr) break;
+      const size_t first = moving.size();
+      leaving_blocks(*unit, &moving);
+      if (moving.size() == first) continue;  // its last owner has just gone
+      unit->where = Where::moving;
+      units.push_back(unit);
+      if (!stage(moving, first, lock)) {
+        unit->where = Where::device;
+        units.pop_back();
+        changed();
+        break;
+      }
+      for (size_t i = first; i < moving.size(); ++i) freed += moving[i].block.bytes;
+    }
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    for (Unit* unit : units) unit->where = Where::device;
+    for (Moving& entry : moving)
+      if (entry.host != nullptr) arena_.release(entry.host);
+    changed();
+    throw;
+  }
+  if (units.empty()) return false;
+  return send_out(units, moving, lock) != 0;
+}
+
+// Out
+
+void Residency::leaving_blocks(Unit& unit, std::vector<Moving>* moving) const {
+  auto add = [&](ResidentRecord* record, bool drop) {
+    if (auto kept = record->storage.weak_from_this().lock())
+      moving->push_back({record, std::move(kept), record->storage.block_, nullptr, drop});
+  };
+  if (!unit.is_group) return add(static_cast<ResidentRecord*>(&unit), false);
+  for (ResidentRecord* member : static_cast<GroupRecord&>(unit).members) {
+    if (member->graph_holds == 0)
+      add(member, false);
+    else if (pool_.can_drop(member->storage.block_))
+      add(member, true);
+  }
+}
+
+bool Residency::stage(std::span<Moving> all, size_t first, Lock& lock) {
+  const std::span<Moving> moving = all.subspan(first);
+  for (const Moving& entry : moving) {
+    const Account& account = *entry.record->account;
+    size_t bytes = account.evicted_bytes();
+    for (const Moving& other : all)
+      if (other.record->account == entry.record->account) bytes += other.block.bytes;
+    if (account.host_limit() != 0 && bytes > account.host_limit()) return false;
+  }
+  lock.unlock();
+  bool enough = true;
+  std::exception_ptr failure;
+  try {
+    RelaxedCapture relaxed(pool_.context);
+    for (Moving& entry : moving) {
+      entry.host = arena_.allocate(entry.kept->bytes());
+      enough = enough && entry.host != nullptr;
+      if (!enough) break;
+    }
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (!enough || failure != nullptr) {
+    for (Moving& entry : moving) {
+      if (entry.host != nullptr) arena_.release(entry.host);
+      entry.host = nullptr;
+    }
+  }
+  lock.lock();
+  if (failure != nullptr) std::rethrow_exception(failure);
+  return enough;
+}
+
+size_t Residency::send_out(std::span<Unit* const> units, std::vector<Moving>& moving, Lock& lock) {
+  std::vector<Move> moves;
+  for (const Moving& entry : moving)
+    if (entry.host != nullptr) moves.push_back({entry.block.address, entry.host, entry.kept->bytes()});
+  lock.unlock();
+  size_t freed = 0;
+  std::exception_ptr failure;
+  try {
+    RelaxedCapture relaxed(pool_.context);
+    mover().to_host(pool_.context, moves);
+    for (Moving& entry : moving) {
+      if (entry.host == nullptr) continue;
+      if (!entry.drop) {
+        pool_.release_idle(entry.block);
+      } else if (!pool_.drop_pages(entry.block)) {
+        arena_.release(entry.host);
+        entry.host = nullptr;
+        continue;
+      }
+      freed += entry.block.bytes;
+    }
+  } catch (...) {
+    failure = std::current_exception();
+    for (Moving& entry : moving)
+      if (entry.host != nullptr) arena_.release(entry.host);
+  }
+  lock.lock();
+  for (Unit* unit : units) unit->where = failure != nullptr ? Where::device : Where::host;
+  if (failure == nullptr) {
+    for (Moving& entry : moving) {
+      if (entry.host == nullptr) continue;
+      ResidentRecord& record = *entry.record;
+      record.host = entry.host;
+      record.dropped = entry.drop;
+      ++evictions_;
+      evicted_bytes_ += entry.block.bytes;
+      Account::bump(record.account->evicted_bytes_, entry.block.bytes);
+      Account::bump(record.account->evicted_blocks_, 1);
+      Account::bump(record.account->evictions_, 1);
+      note_event("memory", "evict", record.account->name(), static_cast<int64_t>(entry.block.bytes));
+    }
+  }
+  changed();
+  if (failure != nullptr) std::rethrow_exception(failure);
+  return freed;
+}
+
+void Residency::wait_until_free(Unit& unit, const char* op, Lock& lock) {
+  for (;;) {
+    if (pinned(unit))
+      throw Error(std::string(op) + ": the block is pinned, held by a graph or known to another library");
+    if (unit.holds != 0 || dying(unit)) {
+      changed_.wait(lock);
+      continue;
+    }
+    refresh_marks();
+    if (finished(unit)) return;
+    if (!can_finish(unit)) throw Error(std::string(op) + ": the block is used by a running graph capture");
+    wait_finished(unit, lock);
+  }
+}
+
+size_t Residency::evict_unit(Unit& unit, const char* op, Lock& lock) {
+  wait_until_free(unit, op, lock);
+  std::vector<Moving> moving;
+  size_t freed = 0;
+  unit.where = Where::moving;
+  try {
+    leaving_blocks(unit, &moving);
+    if (moving.empty()) {
+      unit.where = Where::device;
+      return 0;
+    }
+    if (!stage(moving, 0, lock))
+      throw OutOfMemoryError(std::string(op) +
+                                 ": no host memory left for evicted blocks: " + std::to_string(arena_.reserved()) +
+                                 " of " + std::to_string(arena_.limit()) + " bytes page-locked",
+                             static_cast<int64_t>(moving.empty() ? 0 : moving.front().block.bytes),
+                             static_cast<int64_t>(arena_.used()), static_cast<int64_t>(arena_.limit()));
+    Unit* units[] = {&unit};
+    freed = send_out(units, moving, lock);
+  } catch (...) {
+    unit.where = Where::device;
+    changed();
+    lock.unlock();
+    moving.clear();
+    lock.lock();
+    throw;
+  }
+  lock.unlock();
+  moving.clear();
+  lock.lock();
+  return freed;
+}
+
+void Residency::evict(Storage& storage) {
+  Lock lock(mutex_);
+  Token token(*this, lock);
+  if (record_of(storage).group != nullptr) throw Error("evict: the block belongs to a group, which leaves as a whole");
+  if (record_of(storage).where == Where::device) evict_unit(record_of(storage), "evict", lock);
+}
+
+// In
+
+void Residency::restore(Storage& storage) {
+  Lock lock(mutex_);
+  Token token(*this, lock);
+  bring({&unit_of(storage)}, lock);
+}
+
+void Residency::bring(std::vector<Unit*> units, Lock& lock) {
+  for (Unit* unit : units) ++unit->reserved;
+  try {
+    for (Unit* unit : units)
+      if (unit->where == Where::host) bring_in(*unit, lock);
+  } catch (...) {
+    for (Unit* unit : units) --unit->reserved;
+    changed();
+    throw;
+  }
+  for (Unit* unit : units) --unit->reserved;
+}
+
+void Residency::bring_in(Unit& unit, Lock& lock) {
+  std::vector<Moving> moving;
+  auto add = [&](ResidentRecord* record) {
+    if (record->host == nullptr) return;
+    if (auto kept = record->storage.weak_from_this().lock())
+      moving.push_back({record, std::move(kept), record->storage.block_, record->host, record->dropped});
+  };
+  if (unit.is_group) {
+    for (ResidentRecord* member : static_cast<GroupRecord&>(unit).members) add(member);
+  } else {
+    add(static_cast<ResidentRecord*>(&unit));
+  }
+  unit.where = Where::moving;
+  lock.unlock();
+  size_t placed = 0;
+  std::exception_ptr failure;
+  try {
+    RelaxedCapture relaxed(pool_.context);
+    std::vector<Move> moves;
+    for (Moving& entry : moving) {
+      if (entry.drop)
+        pool_.refill_pages(entry.block);
+      else
+        entry.block = pool_.allocate_idle(entry.kept->bytes_, entry.kept->home_, entry.record->account);
+      ++placed;
+      moves.push_back({entry.block.address, entry.host, entry.kept->bytes_});
+    }
+    mover().to_device(pool_.context, moves);
+  } catch (...) {
+    failure = std::current_exception();
+    for (size_t i = 0; i < placed; ++i) {
+      if (!moving[i].drop)
+        pool_.release_idle(moving[i].block);
+      else
+        pool_.drop_pages(moving[i].block);
+    }
+  }
+  lock.lock();
+  unit.where = failure != nullptr ? Where::host : Where::device;
+  if (failure == nullptr) {
+    for (Moving& entry : moving) {
+      ResidentRecord& record = *entry.record;
+      evicted_bytes_ -= record.storage.block_.bytes;
+      Account::bump(record.account->evicted_bytes_, size_t{0} - record.storage.block_.bytes);
+      Account::bump(record.account->evicted_blocks_, -1);
+      Account::bump(record.account->restores_, 1);
+      ++restores_;
+      note_event("memory", "restore", record.account->name(), static_cast<int64_t>(entry.block.bytes));
+      record.storage.block_ = entry.block;
+      record.host = nullptr;
+      record.dropped = false;
+    }
+    move_to_back(unit);
+  }
+  changed();
+  lock.unlock();
+  if (failure == nullptr)
+    for (const Moving& entry : moving) arena_.release(entry.host);
+  moving.clear();
+  lock.lock();
+  if (failure != nullptr) std::rethrow_exception(failure);
+}
+
+}  // namespace gpukit::memory

@@ -1,0 +1,40 @@
+// Those without a share where SMs cannot be divided, and what a device's copies reach.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "gpukit/runtime/stream_group.h"
+#include "gpukit/scheduler/dispatch_controller.h"
+
+namespace gpukit::scheduler {
+
+/// The default session and contexts without a share. While partitions have shares of GPU time, these are one more
+/// tenant, with the share that is left. Thread-safe.
+class PartitionRest {
+ public:
+  static PartitionRest& of(Device device);
+
+  /// The streams of `group` belong here.
+  void add_group(const std::shared_ptr<runtime::StreamGroup>& group);
+  void add_share(double share);
+  void remove_share(double share);
+
+ private:
+  explicit PartitionRest(Device device) : device_(device) {}
+  void admit_stream(const std::shared_ptr<driver::Stream>& stream);
+  void update_locked();
+
+  const Device device_;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<runtime::StreamGroup>> groups_;
+  int shares_ = 0;
+  double total_ = 0;
+  TenantId tenant_ = kNoTenant;
+};
+
+/// Bytes a second that copies from page-locked memory reach on the device; measured at first use.
+double copy_bandwidth(Device device);
+
+}  // namespace gpukit::scheduler

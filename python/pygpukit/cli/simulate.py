@@ -1,0 +1,36 @@
+"""``pygpukit simulate``: a described workload through the real scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pygpukit._core import runtime
+
+__all__ = ["EPILOG", "simulate"]
+
+EPILOG = """\
+FILE is JSON:
+
+    {"name": "two tenants",
+     "scheduler": {"aging": 1000, "max_overtakes": 64},
+     "devices":  [{"name": "gpu", "memory": "16 GiB", "streams": 2}],
+     "contexts": [{"name": "chat", "memory_request": "8 GiB", "memory_limit": "8 GiB", "priority": 5},
+                  {"name": "batch"}],
+     "tasks":    [{"id": "answer", "context": "chat", "arrival_ms": 1, "duration_ms": 4, "memory": "2 GiB",
+                   "deadline_ms": 20, "after": ["load"]},
+                  {"id": "load", "context": "chat", "duration_ms": 2},
+                  {"id": "job", "context": "batch", "duration_ms": 5, "memory": "6 GiB", "count": 4, "every_ms": 1}]}
+
+The class of a context follows from request and limit: equal is guaranteed, neither is best effort, else burstable.
+Tasks may also have "priority", "policy" ("priority", "fifo", "sjf") and "fails". Nothing runs on a device; the clock
+is virtual, so the same file always gives the same output.
+"""
+
+
+def simulate(file: str, svg: str | None, as_json: bool, width: int) -> int:
+    """0 unless the file cannot be read."""
+    result = runtime.simulate(Path(file).read_text(encoding="utf-8"))
+    if svg is not None:
+        Path(svg).write_text(result.svg(), encoding="utf-8", newline="\n")
+    print(result.json(indent=1) if as_json else result.text(width=width), end="\n" if as_json else "")
+    return 0

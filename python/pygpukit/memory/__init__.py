@@ -1,0 +1,179 @@
+"""Memory pools with quotas: blocks as objects over :class:`pygpukit.runtime.MemoryPool`, which hands out numbers."""
+
+# The sub-modules of the extension come without types.
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from pygpukit._core import runtime as _runtime
+from pygpukit._core.runtime import MemoryBlock as RustMemoryBlock
+from pygpukit._core.runtime import MemoryPool as RustMemoryPool
+from pygpukit._core.runtime import PoolStats as RustPoolStats
+
+HAS_RUST_BACKEND = True
+_STATS = (
+    "quota", "used", "cached", "available", "allocation_count", "reuse_count", "eviction_count", "cudamalloc_count",
+    "active_blocks", "free_blocks",
+)  # fmt: skip
+
+__all__ = [
+    "HAS_RUST_BACKEND",
+    "MemoryBlock",
+    "MemoryPool",
+    "RustMemoryBlock",
+    "RustMemoryPool",
+    "RustPoolStats",
+    "get_default_pool",
+    "set_default_pool",
+]
+
+
+class MemoryBlock:
+    """A block. One that a pool gave shows where its bytes are now; one made by hand holds what it was given."""
+
+    def __init__(
+        self,
+        id: int,
+        size: int,
+        device_ptr: int | None = None,
+        host_data: bytes | None = None,
+        on_gpu: bool = True,
+        on_host: bool = False,
+        last_access: float | None = None,
+    ) -> None:
+        self.id = id
+        self.size = size
+        self._given = (device_ptr, host_data, on_gpu, on_host, time.time() if last_access is None else last_access)
+        self._pool: RustMemoryPool | None = None
+
+    def _now(self) -> tuple[int | None, bytes | None, bool, bool, float]:
+        block = None if self._pool is None else self._pool.get_block(self.id)
+        if block is None or self._pool is None:
+            return self._given
+        data = self._pool.get_host_data(self.id) if block.on_host else None
+        return (block.device_ptr, data, block.on_gpu, block.on_host, block.last_access)
+
+    @property
+    def device_ptr(self) -> int | None:
+        """None while evicted; another one after evict and restore."""
+        return self._now()[0]
+
+    @property
+    def host_data(self) -> bytes | None:
+        """The bytes while they lie in host memory."""
+        return self._now()[1]
+
+    @property
+    def on_gpu(self) -> bool:
+        return self._now()[2]
+
+    @property
+    def on_host(self) -> bool:
+        return self._now()[3]
+
+    @property
+    def last_access(self) -> float:
+        """Seconds since 1970."""
+        return self._now()[4]
+
+    def touch(self) -> None:
+        """Marks the block most recently used."""
+        if self._pool is not None:
+            self._pool.touch(self.id)
+        else:
+            self._given = (*self._given[:4], time.time())
+
+    def __repr__(self) -> str:
+        return f"MemoryBlock(id={self.id}, size={self.size}, on_gpu={self.on_gpu}, on_host={self.on_host})"
+
+
+class MemoryPool:
+    """Blocks under a quota over real memory of a device. See :class:`pygpukit.runtime.MemoryPool`.
+
+    ``used`` counts the bytes of live blocks on the device, ``cached`` those kept for reuse; both together never exceed
+    the quota, and cached ones are given up when room is needed.
+    """
+
+    SIZE_CLASSES = RustMemoryPool.SIZE_CLASSES
+
+    def __init__(self, quota: int, enable_eviction: bool = False, device: Any = None) -> None:
+        self._pool = RustMemoryPool(quota, enable_eviction, device)
+
+    @property
+    def quota(self) -> int:
+        return self._pool.quota
+
+    @property
+    def used(self) -> int:
+        return self._pool.used
+
+    @property
+    def cached(self) -> int:
+        return self._pool.cached
+
+    @property
+    def available(self) -> int:
+        """quota - used."""
+        return self._pool.available
+
+    def allocate(self, size: int) -> MemoryBlock:
+        """A block of at least ``size`` bytes, rounded up to SIZE_CLASSES. MemoryError when there is no room."""
+        number = self._pool.allocate(size)
+        block = MemoryBlock(number, self._pool.get_block_size(number))
+        block._pool = self._pool
+        return block
+
+    def free(self, block: MemoryBlock) -> None:
+        """Its memory is kept for reuse."""
+        self._pool.free(block.id)
+
+    def touch(self, block: MemoryBlock) -> None:
+        """Marks the block most recently used."""
+        self._pool.touch(block.id)
+
+    def evict(self, block: MemoryBlock) -> None:
+        """Moves the bytes to host memory."""
+        self._pool.evict(block.id)
+
+    def restore(self, block: MemoryBlock) -> None:
+        """Brings the bytes back."""
+        self._pool.restore(block.id)
+
+    def write(self, block: MemoryBlock, data: Any) -> None:
+        """Copies an array's bytes into the block; an evicted one is restored first."""
+        self._pool.write(block.id, np.ascontiguousarray(data))
+
+    def read(self, block: MemoryBlock, dtype: Any) -> np.ndarray[Any, Any]:
+        """The block as ``block.size // itemsize`` elements."""
+        kind = np.dtype(dtype)
+        return np.frombuffer(self._pool.read(block.id), kind, block.size // kind.itemsize).copy()
+
+    def stats(self) -> dict[str, int]:
+        stats = self._pool.stats()
+        return {name: getattr(stats, name) for name in _STATS}
+
+    def clear(self) -> None:
+        """Drops all blocks."""
+        self._pool.clear()
+
+    def __repr__(self) -> str:
+        return repr(self._pool)
+
+
+_default: MemoryPool | RustMemoryPool | None = None
+
+
+def set_default_pool(pool: MemoryPool | RustMemoryPool | None) -> None:
+    """Arrays of the pool's device allocate from it where no session says otherwise. None: from none."""
+    global _default
+    _runtime.memory.set_default_pool(pool._pool if isinstance(pool, MemoryPool) else pool)
+    _default = pool
+
+
+def get_default_pool() -> MemoryPool | RustMemoryPool | None:
+    """The pool that was set, or None."""
+    return _default

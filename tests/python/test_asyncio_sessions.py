@@ -1,0 +1,238 @@
+"""Sessions and futures under asyncio: tasks do not mix, cancellation leaves properly, threads carry the session."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import pygpukit as gp
+from pygpukit import runtime
+from pygpukit.scheduler import execution
+from pygpukit.scheduler.execution import (
+    MB,
+    AsyncKernelRequest,
+    context_session,
+    create_context,
+    get_context_usage,
+    reset,
+)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    with gp.device("cpu"):
+        reset()
+        yield
+        reset()
+
+
+def test_two_interleaved_tasks_never_mix():
+    a, b = create_context("a", max_vram=8 * MB), create_context("b", max_vram=8 * MB)
+    streams: dict[str, set[int]] = {"a": set(), "b": set()}
+
+    async def model(ctx, value):
+        async with context_session(ctx) as entered:
+            assert entered is ctx
+            x = gp.zeros((64,))
+            for _ in range(100):
+                x = x + value
+                streams[ctx.llm_id].add(gp.current_stream().handle)
+                await asyncio.sleep(0)
+            return x.sum().item()
+
+    async def main():
+        return await asyncio.gather(model(a, 1.0), model(b, 2.0))
+
+    assert asyncio.run(main()) == [6400.0, 12800.0]
+    assert len(streams["a"]) == len(streams["b"]) == 1
+    assert streams["a"] != streams["b"]
+    assert get_context_usage("a")["launches"] >= 100
+    assert not a.is_session_active() and not b.is_session_active()
+
+
+def test_a_task_cancelled_inside_leaves_its_session():
+    ctx = create_context("a")
+    outside = gp.current_stream()
+
+    async def forever():
+        async with context_session(ctx):
+            await asyncio.sleep(1000)
+
+    async def main():
+        task = asyncio.create_task(forever())
+        await asyncio.sleep(0.01)
+        assert ctx.is_session_active()
+        with pytest.raises(RuntimeError, match="session entered"):
+            ctx.destroy()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not ctx.is_session_active()
+        assert gp.current_stream() == outside
+
+    asyncio.run(main())
+    assert ctx.destroy()
+
+
+def test_an_exception_inside_leaves_the_session():
+    ctx = create_context("a")
+
+    async def main():
+        with pytest.raises(KeyError):
+            async with context_session(ctx):
+                raise KeyError("x")
+
+    asyncio.run(main())
+    assert not ctx.is_session_active()
+
+
+def test_to_thread_carries_the_session():
+    ctx = create_context("a", max_vram=2 * MB)
+
+    def work():
+        with pytest.raises(MemoryError):
+            gp.zeros((4 * MB,), dtype="uint8")
+        return gp.current_stream().handle, threading.get_ident()
+
+    async def main():
+        async with context_session(ctx):
+            inside = gp.current_stream().handle
+            handle, thread = await asyncio.to_thread(work)
+            assert handle == inside
+            assert thread != threading.get_ident()
+
+    asyncio.run(main())
+
+
+def test_a_child_task_that_outlives_the_context_is_refused():
+    ctx = create_context("a")
+
+    async def main():
+        left = asyncio.Event()
+
+        async def child():
+            await left.wait()
+            with pytest.raises(RuntimeError, match="was deleted"):
+                gp.ones((4,)) + 1
+
+        async with context_session(ctx):
+            task = asyncio.create_task(child())
+            await asyncio.sleep(0)
+        ctx.destroy()
+        left.set()
+        await task
+
+    asyncio.run(main())
+
+
+def test_partition_sessions_too():
+    m = runtime.PartitionManager(device="cpu")
+    m.create_partition("p", "P", runtime.PartitionLimits().memory(2 * MB))
+
+    async def main():
+        async with m.session("p") as partition:
+            assert partition.id == "p"
+            await asyncio.sleep(0)
+            with pytest.raises(MemoryError):
+                gp.zeros((4 * MB,), dtype="uint8")
+
+    asyncio.run(main())
+    m.clear()
+
+
+def test_await_gives_the_result():
+    ctx = create_context("a")
+
+    async def main():
+        results = await asyncio.gather(
+            *(ctx.dispatch_async(AsyncKernelRequest(lambda: gp.ones((1000,)))) for _ in range(20))
+        )
+        assert all(r.success for r in results)
+        over = ctx.dispatch_async(AsyncKernelRequest(lambda: b"x"))
+        over.wait()
+        assert (await over).output == b"x"
+
+    asyncio.run(main())
+
+
+def test_the_loop_runs_on_while_a_future_is_awaited():
+    ctx = create_context("a")
+    future = ctx.dispatch_async(AsyncKernelRequest(1))
+
+    async def main():
+        ticks = 0
+        waiting = asyncio.ensure_future(asyncio.wait_for(_result(future), 30))
+        while not waiting.done():
+            ticks += 1
+            if ticks == 5:
+                execution._controller.mark_future_completed("a", future.id, 1.5)
+            await asyncio.sleep(0.005)
+        assert (await waiting).exec_time == 1.5
+        assert ticks >= 5
+
+    asyncio.run(main())
+
+
+async def _result(future):
+    return await future
+
+
+def test_cancelling_the_await_leaves_the_kernel_alone():
+    ctx = create_context("a")
+    future = ctx.dispatch_async(AsyncKernelRequest(1))
+
+    async def main():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(_result(future), 0.01)
+        assert future.state == "PENDING"
+        execution._controller.mark_future_completed("a", future.id, 1.0)
+        assert (await future).success
+
+    asyncio.run(main())
+
+
+def test_cancelled_future_gives_a_result():
+    ctx = create_context("a")
+    future = ctx.dispatch_async(AsyncKernelRequest(1))
+    assert future.cancel()
+
+    async def main():
+        return await future
+
+    assert not asyncio.run(main()).success
+
+
+def test_the_interpreter_ends_with_futures_in_flight():
+    code = """
+import asyncio
+import pygpukit as gp
+from pygpukit.scheduler.execution import AsyncKernelRequest, create_context
+
+ctx = create_context("a")
+pending = ctx.dispatch_async(AsyncKernelRequest(1))
+
+async def wrap():
+    return await pending
+
+async def main():
+    try:
+        await asyncio.wait_for(wrap(), 0.01)
+    except asyncio.TimeoutError:
+        pass
+
+asyncio.run(main())
+ctx.start_session()
+done = ctx.dispatch_async(AsyncKernelRequest(lambda: gp.ones((4,))))
+done._future.add_done_callback(lambda f: None)
+print("end")
+"""
+    env = {**os.environ, "PYGPUKIT_DEVICE": "cpu"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=env)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "end"
+    assert done.stderr == ""
