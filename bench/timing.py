@@ -20,14 +20,7 @@ def gpu_times_us(gp: Any, calls: list[Callable[[], Any]], repeats: int = 12, inn
     gp.synchronize()
     for _ in range(repeats):
         for index, call in enumerate(calls):
-            start, stop = gp.CudaEvent(), gp.CudaEvent()
-            call()
-            start.record()
-            for _ in range(inner):
-                call()
-            stop.record()
-            stop.synchronize()
-            samples[index].append(gp.event_elapsed_us(start, stop) / inner)
+            samples[index].append(ours_us(gp, call, inner))
     return [statistics.median(s) for s in samples]
 
 
