@@ -40,7 +40,10 @@ TEST(GpuPages, OneMemoryAtTwoAddresses) {
   GPUKIT_NEEDS_GPU();
   Context& context = gpu();
   const Api& api = context.api();
-  if (!context.properties().vmm) GTEST_SKIP() << "the device has no virtual memory management";
+  if (!context.properties().vmm) {
+    if (::gpukit::testing::gpu_is_required()) FAIL() << "the device has no virtual memory management";
+    GTEST_SKIP() << "the device has no virtual memory management";
+  }
   Stream stream(context, 0);
   const size_t page = api.page_granularity();
   EXPECT_EQ(page % (size_t{2} << 20), 0u);
@@ -92,7 +95,10 @@ TEST(GpuGreen, TwoContextsShareTheDevice) {
   GPUKIT_NEEDS_GPU();
   Context& context = gpu();
   const Api& api = context.api();
-  if (!api.has_green_contexts()) GTEST_SKIP() << "green contexts need a driver of CUDA 12.5";
+  if (!api.has_green_contexts()) {
+    if (::gpukit::testing::gpu_is_required()) FAIL() << "green contexts need a driver of CUDA 12.5";
+    GTEST_SKIP() << "green contexts need a driver of CUDA 12.5";
+  }
   SmSplit split(context);
   ASSERT_GE(split.num_groups(), 2);
   EXPECT_EQ(split.num_groups() * split.sms_per_group() + split.remainder_sms(), context.properties().sm_count);
