@@ -11,16 +11,29 @@ namespace {
 
 constexpr size_t kOwners = 5;
 
-std::string owners_of(std::vector<std::shared_ptr<Account>> list) {
-  auto held = [](const std::shared_ptr<Account>& account) { return account->live_bytes() + account->cached_bytes(); };
-  std::erase_if(list, [&](const auto& account) { return held(account) == 0; });
-  std::stable_sort(list.begin(), list.end(), [&](const auto& a, const auto& b) { return held(a) > held(b); });
-  if (list.size() > kOwners) list.resize(kOwners);
+/// What an account held at one moment: other threads go on, and a sort needs numbers that stay.
+struct Owner {
+  explicit Owner(const Account& account)
+      : name(account.name()),
+        live(account.live_bytes()),
+        cached(account.cached_bytes()),
+        evicted(account.evicted_bytes()) {}
+  std::string name;
+  size_t live, cached, evicted;
+};
+
+std::string owners_of(const std::vector<std::shared_ptr<Account>>& accounts) {
+  std::vector<Owner> list;
+  for (const auto& account : accounts) list.emplace_back(*account);
+  std::erase_if(list, [](const Owner& owner) { return owner.live + owner.cached == 0; });
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Owner& a, const Owner& b) { return a.live + a.cached > b.live + b.cached; });
   std::string text;
-  for (const auto& account : list) {
-    text += (text.empty() ? "" : ", ") + account->name() + " " + std::to_string(account->live_bytes()) + " live + " +
-            std::to_string(account->cached_bytes()) + " cached";
-    if (account->evicted_bytes() != 0) text += " + " + std::to_string(account->evicted_bytes()) + " evicted";
+  for (size_t i = 0; i < std::min(list.size(), kOwners); ++i) {
+    const Owner& owner = list[i];
+    text += (text.empty() ? "" : ", ") + owner.name + " " + std::to_string(owner.live) + " live + " +
+            std::to_string(owner.cached) + " cached";
+    if (owner.evicted != 0) text += " + " + std::to_string(owner.evicted) + " evicted";
   }
   return text.empty() ? "none" : text;
 }
@@ -59,7 +72,7 @@ void PoolState::out_of_memory(const Request& request, const Account* wall, const
   }
   text += std::to_string(stats.live_bytes) + " in use in " + std::to_string(stats.live_blocks) + " blocks, " +
           std::to_string(stats.cached_bytes) + " cached, largest free " + std::to_string(largest) +
-          "; owners: " + owners_of(std::move(owners)) + "; tried " + tried;
+          "; owners: " + owners_of(owners) + "; tried " + tried;
   if (stats.evicted_bytes != 0 || stats.evictions != 0)
     text += " (" + std::to_string(stats.evicted_bytes) + " bytes lie in host memory, " +
             std::to_string(stats.host_bytes) + " of " + std::to_string(stats.host_limit) + " page-locked)";
