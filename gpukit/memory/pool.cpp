@@ -22,7 +22,8 @@ size_t host_limit_of(const PoolConfig& config) {
 }
 
 bool wants_pages(const driver::Context& context, const PoolConfig& config) {
-  return !config.debug && context.properties().vmm && config.pages == PoolConfig::Pages::on;
+  if (config.debug || !context.properties().vmm || config.pages == PoolConfig::Pages::off) return false;
+  return config.pages == PoolConfig::Pages::on || context.device().kind == DeviceKind::cuda;
 }
 
 /// The pools of the process, for forks.

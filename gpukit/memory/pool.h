@@ -11,10 +11,10 @@ namespace gpukit::memory {
 class PoolState;
 
 struct PoolConfig {
-  enum class Pages : uint8_t { off, on };
-  /// Large blocks as ranges of pages. Off until it was measured on a GPU; on the CPU pages that can be mapped twice
-  /// would be shared with forked children.
-  Pages pages = Pages::off;
+  enum class Pages : uint8_t { automatic, off, on };
+  /// Large blocks as ranges of pages where the device can. Automatic: on for GPUs; on the CPU pages that can be mapped
+  /// twice would be shared with forked children.
+  Pages pages = Pages::automatic;
   /// The most bytes kept in wholly free pages; 0: half of the device's memory.
   size_t max_retained = 0;
   /// The most page-locked host bytes for evicted blocks; 0: half of the machine's memory.
