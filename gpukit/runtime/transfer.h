@@ -39,7 +39,7 @@ inline void settle(std::span<const memory::Use> uses, const driver::Stream& stre
     settle_slow(uses, stream);
 }
 
-/// Waiting copies of at least this many pageable bytes go through the ring; 0: none, which is the default.
+/// Waiting copies of at least this many pageable bytes go through the ring; 0: the default.
 void set_staged_bytes(size_t bytes);
 
 }  // namespace gpukit::runtime

@@ -384,7 +384,7 @@ void bind_transfer_engine(nb::module_& core) {
                            "copy_to_device_async", "copy_to_host_async", "pinned_empty"})
     top.attr(name) = transfer.attr(name);
   core.def("_set_staged_bytes", &runtime::set_staged_bytes, "bytes"_a,
-           "Copies of at least this many pageable bytes go through the ring; 0: none; internal.");
+           "Copies of at least this many pageable bytes go through the ring; 0: the default; internal.");
 }
 
 }  // namespace gpukit
