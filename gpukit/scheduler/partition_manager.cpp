@@ -23,6 +23,9 @@ std::string number(double value) {
 /// Shares are sums of decimal fractions.
 constexpr double kShareSlack = 1e-9;
 
+/// What a share takes from the others: one that sets no limit of its own uses what is left, together with all such.
+double reserved(double share) { return share < 1.0 ? share : 0.0; }
+
 }  // namespace
 
 PartitionManager::PartitionManager(const PartitionConfig& config, std::optional<Device> device)
@@ -74,8 +77,8 @@ void PartitionManager::check_room(const char* op, const std::string& id, const P
       if (partition->id() == id) continue;
       const PartitionLimits other = partition->limits();
       memory += static_cast<double>(other.memory_quota);
-      compute += other.compute_share;
-      bandwidth += other.bandwidth_share;
+      compute += reserved(other.compute_share);
+      bandwidth += reserved(other.bandwidth_share);
     }
   }
   const double memory_left = static_cast<double>(config_.total_memory) * ratio - memory;
@@ -88,8 +91,8 @@ void PartitionManager::check_room(const char* op, const std::string& id, const P
       throw Error(where + "asks for a " + name + " share of " + number(asked) + " and " +
                   number(std::max(ratio - used, 0.0)) + " is left");
   };
-  check_share("compute", limits.compute_share, compute);
-  check_share("bandwidth", limits.bandwidth_share, bandwidth);
+  check_share("compute", reserved(limits.compute_share), compute);
+  check_share("bandwidth", reserved(limits.bandwidth_share), bandwidth);
 }
 
 void PartitionManager::attach(Device device) {
@@ -210,8 +213,8 @@ PartitionStats PartitionManager::stats() const {
     ++stats.partition_count;
     if (partition->enabled()) ++stats.active_partitions;
     stats.total_memory_allocated += limits.memory_quota;
-    stats.total_compute_allocated += limits.compute_share;
-    stats.total_bandwidth_allocated += limits.bandwidth_share;
+    stats.total_compute_allocated += reserved(limits.compute_share);
+    stats.total_bandwidth_allocated += reserved(limits.bandwidth_share);
   }
   const double ratio = config_.allow_overcommit ? config_.overcommit_ratio : 1.0;
   const auto memory = static_cast<int64_t>(static_cast<double>(config_.total_memory) * ratio);

@@ -55,6 +55,18 @@ TEST(PartitionManager, RefusesDuplicatesAndWhatIsNotLeft) {
   EXPECT_DOUBLE_EQ(stats.available_compute, 0);
 }
 
+TEST(PartitionManager, WithoutALimitNothingIsTakenFromTheOthers) {
+  PartitionManager manager(PartitionConfig(8 * kMiB, false, 1.0));
+  manager.create("a", "A", PartitionLimits().memory(4 * kMiB).compute(0.5));
+  manager.create("b", "B", PartitionLimits().memory(4 * kMiB).compute(0.5));
+  manager.create("c", "C", PartitionLimits());
+  EXPECT_THROW(manager.create("d", "D", PartitionLimits().compute(0.1)), Error);
+  const PartitionStats stats = manager.stats();
+  EXPECT_DOUBLE_EQ(stats.total_compute_allocated, 1.0);
+  EXPECT_DOUBLE_EQ(stats.total_bandwidth_allocated, 0.0);
+  EXPECT_DOUBLE_EQ(stats.available_bandwidth, 1.0);
+}
+
 TEST(PartitionManager, ThreeTenthsAddUp) {
   PartitionManager manager;
   for (const char* id : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"})
