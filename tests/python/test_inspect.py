@@ -214,26 +214,29 @@ def check_trace(text):
     return [(processes[where[0]], event) for where, events in rows.items() for event in events]
 
 
-def test_trace_of_work_in_contexts(controller, tracing, tmp_path, device):
+def is_of(event, op):
+    """The kernels of the GPU have the names of their templates, e.g. map_flat<Add, float, ...>."""
+    return op in event["name"].lower()
+
+
+def test_trace_of_work_in_contexts(device, controller, tracing, tmp_path):
     context = controller.create_context("traced", max_vram=1 << 24)
     x = gp.ones(1 << 16)
     y = x + x
     gp.synchronize()
-    if device.kind == "cpu":
-        with controller.context_session("traced"):
-            z = gp.exp(gp.ones(100))
-            z.to_numpy()
+    with controller.context_session("traced"):
+        z = gp.exp(gp.ones(100))
+        z.to_numpy()
     runtime.trace_stop()
     path = tmp_path / "trace.json"
     runtime.trace_save(path)
     events = check_trace(path.read_text())
     assert path.read_text() == runtime.trace_json()
     name = str(gp.device(device))
-    assert any(process == f"{name} default session" and e["name"] == "add" for process, e in events)
-    if device.kind == "cpu":
-        assert any(process == f"{name} context 'traced'" and e["name"] == "exp" for process, e in events)
-        assert any(e["cat"] == "copy to host" and e["args"]["bytes"] == 400 for _, e in events)
-    assert any(process == "host threads" and e["name"] == "submit add" for process, e in events)
+    assert any(process == f"{name} default session" and is_of(e, "add") for process, e in events)
+    assert any(process == f"{name} context 'traced'" and is_of(e, "exp") for process, e in events)
+    assert any(e["cat"] == "copy to host" and e["args"]["bytes"] == 400 for _, e in events)
+    assert any(process == "host threads" and e["name"].startswith("submit ") and is_of(e, "add") for process, e in events)
     np.testing.assert_array_equal(y.to_numpy(), np.full(1 << 16, 2, np.float32))
     del context
 
@@ -268,7 +271,7 @@ def test_trace_under_threads(tracing):
         thread.join()
     runtime.trace_stop()
     events = check_trace(runtime.trace_json())
-    assert sum(e["name"] == "add" for _, e in events) == 200
+    assert sum(process != "host threads" and is_of(e, "add") for process, e in events) == 200
 
 
 def test_trace_starts_and_stops_once():
