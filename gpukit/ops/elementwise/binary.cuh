@@ -41,19 +41,6 @@ struct Binary {
       return store<T>(F::apply(load(a), load(b)));
   }
 };
-/// 8 bits lie too far from the middle of two neighbours for two ulp of a float to round differently.
-template <>
-struct Binary<Divide, bfloat16> {
-  using A = bfloat16;
-  using B = bfloat16;
-  using Out = bfloat16;
-  static constexpr int kCost = 1;
-  static GPUKIT_DEVICE bfloat16 apply(bfloat16 a, bfloat16 b, const MapArgs&) {
-    float q;
-    asm("div.full.f32 %0, %1, %2;" : "=f"(q) : "f"(load(a)), "f"(load(b)));
-    return store<bfloat16>(q);
-  }
-};
 template <typename F, typename T>
 struct Compare {
   using A = T;

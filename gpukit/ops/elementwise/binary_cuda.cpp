@@ -111,7 +111,6 @@ MapKernels binary_kernels(BinaryOp op, DType dtype) {
   const int strided = costly ? 11 : 10;
   int cost = costly ? 2 : 0;
   if (op == BinaryOp::power) cost = 3;
-  if (op == BinaryOp::divide && dtype == DType::bfloat16) cost = 1;
   return at(float_kernels, dtype, {number, strided, cost}, tiled_arithmetic);
 }
 
