@@ -154,11 +154,11 @@ class Tenants:
         self.gp.synchronize()
 
     def times(self, run: Callable[[], None], count: int) -> list[float]:
-        """Microseconds on the device. A short kernel before the first event covers the host's part."""
+        """Microseconds on the device. A kernel before the first event covers the host's part."""
         start, stop = self.gp.CudaEvent(), self.gp.CudaEvent()
         found = []
         for _ in range(count):
-            self.spin("before", 30000, 1, 32)
+            self.spin("before", 100000, 1, 32)
             start.record()
             run()
             stop.record()
@@ -166,7 +166,10 @@ class Tenants:
             found.append(float(self.gp.event_elapsed_us(start, stop)))
         return found
 
-    def beside(self, scope: Callable[[], Any], run: Callable[[], None], count: int) -> list[float]:
+    def beside(
+        self, scope: Callable[[], Any], run: Callable[[], None], count: int, hog: Callable[[], None] | None = None
+    ) -> list[float]:
+        hog = hog or self.hog
         over = threading.Event()
 
         def keep_busy() -> None:
@@ -174,7 +177,7 @@ class Tenants:
                 done = self.gp.CudaEvent()
                 while not over.is_set():
                     for _ in range(8):
-                        self.hog()
+                        hog()
                     done.record()
                     done.synchronize()
 
@@ -193,6 +196,7 @@ def measure_isolation(gp: Any, torch: Any, report: Any) -> None:
     rt = gp.runtime
     t = Tenants(gp)
     samples = 20000
+    large = [gp.zeros((256 * MB,), dtype="float32") for _ in range(2)]
 
     def add(name: str, found: list[float], alone: list[float]) -> None:
         for label, share in (("p50", 0.5), ("p99", 0.99)):
@@ -221,6 +225,18 @@ def measure_isolation(gp: Any, torch: Any, report: Any) -> None:
         add("partition", t.beside(lambda: manager.session("hog"), t.tenant, samples), alone)
         add("graph", t.beside(lambda: manager.session("hog"), graph.replay, samples), graph_alone)
         common |= (t.sms("tenant") | t.sms("graph")) & t.sms("hog")
+        small = [gp.zeros((4 * MB,), dtype="float32") for _ in range(2)]
+
+        def stream_small() -> None:
+            gp.add(small[0], 1.0, out=small[1])
+
+        quiet = t.times(stream_small, 2000)
+        noisy = t.beside(lambda: manager.session("hog"), stream_small, 2000, lambda: gp.add(large[0], 1.0, out=large[1]))
+        report.data["figures"]["isolation_bandwidth_hog"] = {  # L2 and memory are shared: told, not limited
+            "value": percentile(noisy, 0.5) / percentile(quiet, 0.5),
+            "p99": percentile(noisy, 0.99) / percentile(quiet, 0.99),
+        }
+        del small
         usage = manager.usage("tenant")
         report.add("isolation_common_sms", len(common), tenant=usage.sm_count, asked=usage.sm_asked,
                    tenant_seen=len(t.sms("tenant")), hog_seen=len(t.sms("hog")))
@@ -299,9 +315,8 @@ def measure_shares(gp: Any, torch: Any, report: Any) -> None:
 
 
 def measure_overlap(gp: Any, torch: Any, report: Any) -> None:
-    """Copies to the device beside a kernel that computes."""
-    t = Tenants(gp)
-    size = 256 * MB
+    """Copies to the device beside kernels that compute, on a stream of their own."""
+    size = 512 * MB
     source = torch.empty(size, dtype=torch.uint8, pin_memory=True)
     target = torch.empty(size, dtype=torch.uint8, device="cuda")
     array = gp.empty((size,), dtype="uint8")
@@ -335,14 +350,16 @@ def measure_overlap(gp: Any, torch: Any, report: Any) -> None:
         stop.synchronize()
         return float(gp.event_elapsed_us(start, stop))
 
-    compute()
-    alone = statistics.median(timed() for _ in range(5))
+    with gp.Stream():
+        compute()
+        alone = statistics.median(timed() for _ in range(5))
     over = threading.Event()
     slowed: list[float] = []
 
     def keep_computing() -> None:
-        while not over.is_set():
-            slowed.append(timed())
+        with gp.Stream():  # a transfer comes after the work of the streams that use its array
+            while not over.is_set():
+                slowed.append(timed())
 
     thread = threading.Thread(target=keep_computing)
     thread.start()
@@ -351,7 +368,6 @@ def measure_overlap(gp: Any, torch: Any, report: Any) -> None:
     thread.join()
     report.add("overlap_copy_vs_pinned", beside / ceiling, gb_s=beside / 1e9, pinned_gb_s=ceiling / 1e9)
     report.add("overlap_compute_slowdown", statistics.median(slowed) / alone, alone_us=alone)
-    del t
 
 
 def measure_bits(gp: Any, torch: Any, report: Any) -> None:
@@ -411,7 +427,7 @@ def measure_bits(gp: Any, torch: Any, report: Any) -> None:
         context.destroy()
     manager = rt.PartitionManager(rt.PartitionConfig(total_memory=64 << 30), device="cuda")
     manager.create_partition("small", "small", rt.PartitionLimits().compute(32 / 132))
-    manager.create_partition("large", "large", rt.PartitionLimits().compute(96 / 132))
+    manager.create_partition("large", "large", rt.PartitionLimits())  # what is left: 100 SMs
     for name in ("small", "large"):
         for as_graph in (False, True):
             repeat(f"{name} {as_graph}", manager.session(name), 125, as_graph)
