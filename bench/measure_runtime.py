@@ -95,37 +95,43 @@ def measure_eviction(gp: Any, torch: Any, report: Any) -> None:
         arrays.clear()
     finally:
         gp.memory.set_default_pool(None)
+    for label, size in (("", 64 * MB), ("_16mib", 16 * MB)):
+        measure_moves(gp, torch, report, label, size)
+
+
+def measure_moves(gp: Any, torch: Any, report: Any, label: str, size: int) -> None:
+    """How fast one block leaves and comes back, against torch's copies of page-locked memory."""
     raw = gp.runtime.MemoryPool(quota=1024 * MB, enable_eviction=True)
-    host = torch.empty(64 * MB, dtype=torch.uint8, pin_memory=True)
-    device = torch.empty(64 * MB, dtype=torch.uint8, device="cuda")
+    host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    device = torch.empty(size, dtype=torch.uint8, device="cuda")
 
     def copy_s(call: Callable[[], Any]) -> float:
         times = []
-        for _ in range(7):
+        for _ in range(20):
             torch.cuda.synchronize()
             begin = time.perf_counter()
             call()
             torch.cuda.synchronize()
             times.append(time.perf_counter() - begin)
-        return statistics.median(times[1:])
+        return statistics.median(times)
 
     down = copy_s(lambda: host.copy_(device, non_blocking=True))
     up = copy_s(lambda: device.copy_(host, non_blocking=True))
-    block = raw.allocate(64 * MB)
-    raw.write(block, np.arange(16 * MB, dtype=np.int32))
+    block = raw.allocate(size)
+    raw.write(block, np.arange(size // 4, dtype=np.int32))
     for _ in range(2):  # the host arena is page-locked after the first
         raw.evict(block)
         raw.restore(block)
     out_s, in_s = [], []
-    for _ in range(9):
+    for _ in range(20):
         begin = time.perf_counter()
         raw.evict(block)
         middle = time.perf_counter()
         raw.restore(block)
         in_s.append(time.perf_counter() - middle)
         out_s.append(middle - begin)
-    report.add("evict_vs_pinned", down / statistics.median(out_s), gb_s=64 * MB / statistics.median(out_s) / 1e9)
-    report.add("restore_vs_pinned", up / statistics.median(in_s), gb_s=64 * MB / statistics.median(in_s) / 1e9)
+    for name, peer, ours in (("evict", down, statistics.median(out_s)), ("restore", up, statistics.median(in_s))):
+        report.add(f"{name}{label}_vs_pinned", peer / ours, gb_s=size / ours / 1e9, pinned_gb_s=size / peer / 1e9)
 
 
 class Tenants:
@@ -236,7 +242,6 @@ def measure_isolation(gp: Any, torch: Any, report: Any) -> None:
             "value": percentile(noisy, 0.5) / percentile(quiet, 0.5),
             "p99": percentile(noisy, 0.99) / percentile(quiet, 0.99),
         }
-        del small
         usage = manager.usage("tenant")
         report.add("isolation_common_sms", len(common), tenant=usage.sm_count, asked=usage.sm_asked,
                    tenant_seen=len(t.sms("tenant")), hog_seen=len(t.sms("hog")))
