@@ -1,4 +1,5 @@
-// The pool against a model. PYGPUKIT_FUZZ is the number of steps; `make fuzz-pool N=...` sets it.
+// The pool against a model. PYGPUKIT_FUZZ is the number of steps; `make fuzz-pool N=...` sets it. A failure names its
+// round; PYGPUKIT_FUZZ_ROUND begins there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -231,7 +232,8 @@ TEST(PoolFuzz, AgreesWithAModelWhateverOrderTheWorkRunsIn) {
   constexpr int64_t kRound = 20000;
   int64_t served = 0, refused = 0;
   driver::set_host_memory_limit(kDevice);
-  for (int64_t done = 0, round = 0; done < steps; done += kRound, ++round) {
+  const int64_t first = std::stoll(env::get("PYGPUKIT_FUZZ_ROUND").value_or("0"));
+  for (int64_t done = 0, round = first; done < steps; done += kRound, ++round) {
     FakeDriver fake;
     {
       fake.defer(true);
