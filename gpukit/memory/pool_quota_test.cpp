@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "gpukit/base/error.h"
@@ -191,6 +192,82 @@ TEST_P(PoolQuotaTest, QuotaHoldsAtEveryInstantUnderThreads) {
   pool.trim();
   EXPECT_EQ(partition->charged(), 0u);
   EXPECT_EQ(pool.stats().reserved_bytes, 0);
+}
+
+// The text of a refusal ranks owners that other threads change meanwhile.
+TEST_P(PoolQuotaTest, RefusalsAmongThreadsThatAllocate) {
+  std::vector<std::shared_ptr<Account>> tenants;
+  for (int i = 0; i < 4; ++i)
+    tenants.push_back(Account::create("t" + std::to_string(i), context.device(), kMiB, false, pool.root()));
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      auto s = stream();
+      for (size_t i = static_cast<size_t>(t); !stop; ++i) pool.release(pool.allocate(4096, s, tenants[i % 4]), s, {});
+    });
+  }
+  auto s = stream();
+  int refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    try {
+      pool.allocate(2 * kMiB, s, tenants[0]);
+    } catch (const OutOfMemoryError&) {
+      ++refused;
+    }
+  }
+  stop = true;
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(refused, 20000);
+}
+
+// Two driver calls that wait for each other's threads.
+std::atomic<int> g_phase;  // 1: trim has the pages in hand, 2: it may go on, 3: it is over
+thread_local bool t_trims = false;
+
+driver::CUresult late_unmap(driver::CUdeviceptr address, size_t bytes) {
+  if (t_trims && g_phase == 0)
+    for (g_phase = 1; g_phase != 2;) std::this_thread::yield();
+  return driver::host_table().cuMemUnmap(address, bytes);
+}
+
+driver::CUresult late_refusal(driver::CUmemHandle* handle, size_t bytes, const driver::CUmemAllocationProp* properties,
+                              unsigned long long flags) {
+  static int refusals = 0;
+  const driver::CUresult code = driver::host_table().cuMemCreate(handle, bytes, properties, flags);
+  if (code != 0 && ++refusals == 2)
+    for (g_phase = 2; g_phase != 3;) std::this_thread::yield();
+  return code;
+}
+
+TEST(PoolTrim, WhatItGivesBackMeanwhileServesARefusedRequest) {
+  driver::CudaTable table = driver::host_table();
+  table.cuMemUnmap = late_unmap;
+  table.cuMemCreate = late_refusal;
+  driver::set_host_device_count(kOwnDevice + 1);
+  driver::set_host_memory_limit(64 * kMiB);
+  driver::Api api(table, DeviceKind::cpu);
+  api.init();
+  {
+    driver::Context context(api, kOwnDevice);
+    Pool pool(context, {.pages = PoolConfig::Pages::on, .max_retained = 64 * kMiB});
+    auto s = std::make_shared<driver::Stream>(context, 0);
+    pool.release(pool.allocate(40 * kMiB, s), s, {});
+    g_phase = 0;
+    std::thread trims([&] {
+      t_trims = true;
+      pool.trim();
+      g_phase = 3;
+    });
+    while (g_phase != 1) std::this_thread::yield();
+    Block block;
+    EXPECT_NO_THROW(block = pool.allocate(40 * kMiB, s));
+    if (g_phase == 1) g_phase = 2;
+    trims.join();
+    if (block.bytes != 0) pool.release(block, s, {});
+  }
+  driver::set_host_memory_limit(0);
+  driver::set_host_device_count(1);
 }
 
 TEST_P(PoolQuotaTest, ClosedAccountKeepsNothing) {

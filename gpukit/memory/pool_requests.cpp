@@ -75,6 +75,7 @@ void PoolState::ladder(const Request& request, const std::function<Outcome(bool)
   bool desperate = false, evicted = false;
   int fruitless = 0;
   for (;;) {
+    const uint64_t before = returned();
     const Outcome outcome = attempt(desperate);
     if (outcome.done) return;
     if (outcome.again) continue;
@@ -97,17 +98,17 @@ void PoolState::ladder(const Request& request, const std::function<Outcome(bool)
       continue;
     }
     // Another thread may have freed something meanwhile.
-    if (++fruitless > kFruitless || !may_fit(outcome.wall, request.bytes))
+    if (++fruitless > kFruitless || !may_fit(outcome.wall, request.bytes, before))
       out_of_memory(request, outcome.wall, evicted ? "reuse, trim and eviction" : "reuse and trim");
   }
 }
 
-bool PoolState::may_fit(const Account* wall, size_t bytes) {
+bool PoolState::may_fit(const Account* wall, size_t bytes, uint64_t returned) {
   std::lock_guard lock(mutex_);
   size_t cached = 0;
   for (const auto& [key, lane] : lanes_)
     if (lane->cached != 0 && (wall == nullptr || wall->contains(*lane->account))) cached += lane->cached_bytes;
-  if (wall == nullptr) return cached + free_large_ + loose_bytes_ >= bytes;
+  if (wall == nullptr) return returned_ != returned || cached + free_large_ + loose_bytes_ >= bytes;
   const size_t quota = wall->quota(), charged = wall->charged();
   return quota == 0 || charged + bytes <= quota + cached;
 }
@@ -280,10 +281,11 @@ void PoolState::release_dropped(Block block) noexcept {
     return release_idle(block);
   }
   try {
-    context.make_current();
+    RelaxedCapture relaxed(context);
+    context.api().free_range(range->address, range->bytes);
   } catch (...) {
+    // The context is dead, and its addresses with it.
   }
-  context.api().free_range(range->address, range->bytes);
   std::lock_guard lock(mutex_);
   --range->lane->live;
 }

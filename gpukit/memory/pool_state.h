@@ -188,8 +188,9 @@ class PoolState {
   Outcome attempt_refill(const Request& request, bool desperate, Range* range);
   Piece* take_unowned(const Request& request);
   Piece* take_new(const Request& request, bool desperate);
-  /// What is free or cached now would do: the request was refused for what others have given back since.
-  bool may_fit(const Account* wall, size_t bytes);
+  /// What is free or cached now would do, or the driver got something back since `returned`: the request was refused
+  /// for what others have given back since.
+  bool may_fit(const Account* wall, size_t bytes, uint64_t returned);
   void settle(Piece* piece, const Request& request);
   [[noreturn]] void out_of_memory(const Request& request, const Account* wall, const char* tried);
 
@@ -220,9 +221,11 @@ class PoolState {
   void map(driver::Address address, const std::vector<Pages>& pages);
   int unmap(driver::Address address, const std::vector<Pages>& pages) noexcept;
   bool release_some(size_t bytes);
-  /// Lets go of what no work uses any more; with `wait`, of all but what a capture keeps. Gives the bytes returned.
+  /// Lets go of what no work uses any more; with `wait`, of all but what a capture keeps. Gives the bytes of the pages
+  /// returned; pages returned while they were mapped are free when their addresses go, which is counted in returned_.
   size_t finish_leaving(bool wait);
   size_t let_go(Leaving& leaving);
+  uint64_t returned() const;
   void note_freed(size_t bytes);
   void enforce_retained() noexcept;
   void timed_wait(const Fence& fence);
@@ -241,6 +244,7 @@ class PoolState {
   std::vector<Leaving> leaving_;
   uint64_t large_requests_ = 0;
   size_t cached_large_ = 0, free_large_ = 0, loose_bytes_ = 0;
+  uint64_t returned_ = 0;  // times that addresses or pages went back to the driver
   int in_transit_ = 0;
   uint64_t transit_epoch_ = 0;
   std::condition_variable transit_over_;

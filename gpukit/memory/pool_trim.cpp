@@ -45,13 +45,21 @@ size_t PoolState::send_away(size_t enough) {
   return bytes;
 }
 
+uint64_t PoolState::returned() const {
+  std::lock_guard lock(mutex_);
+  return returned_;
+}
+
 bool PoolState::release_some(size_t bytes) {
+  uint64_t before = 0;
   {
     std::lock_guard lock(mutex_);
+    before = returned_;
     collect_everything();
     send_away(bytes);
   }
-  return finish_leaving(true) != 0;
+  finish_leaving(true);
+  return returned() != before;
 }
 
 size_t PoolState::finish_leaving(bool wait) {
@@ -77,6 +85,8 @@ size_t PoolState::finish_leaving(bool wait) {
       }
       if (over) {
         bytes += let_go(leaving);
+        std::lock_guard lock(mutex_);
+        ++returned_;
         continue;
       }
     } catch (...) {

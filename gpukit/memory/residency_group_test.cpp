@@ -43,6 +43,23 @@ TEST_F(GroupTest, GraphHeldBlocksMoveAsAWholeAndKeepTheirAddresses) {
   EXPECT_TRUE(holds(others[0], 8) && holds(others[1], 9));
 }
 
+TEST_F(GroupTest, BlocksThatGoWhileEvictedDoNotDisturbACapture) {
+  StoragePtr storage = make(4 * kMiB, 1);
+  storage->graph_hold();
+  {
+    EvictionGroup model(pool);
+    model.add(storage);
+    EXPECT_EQ(model.evict(), 4 * kMiB);
+  }
+  storage->graph_release();
+  auto other = std::make_shared<driver::Stream>(context, 0);
+  context.make_current();
+  context.api().begin_capture(other->handle());
+  storage.reset();
+  EXPECT_EQ(context.api().capture_info(other->handle()).status, driver::CaptureStatus::active);
+  context.api().destroy_graph(context.api().end_capture(other->handle()));
+}
+
 TEST_F(GroupTest, LeavesByItselfWhenItIsTheOldest) {
   EvictionGroup model(pool);
   for (int i = 0; i < 3; ++i) model.add(in_graph(2 * kMiB, i));
