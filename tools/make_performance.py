@@ -163,7 +163,17 @@ def device_section(result: Result, limits: list[Limit]) -> str:
             *(row(limit, result.figures.get(limit.name), values) for limit in mine if group_of(limit.name) == title),
             "",
         ]
-    return "\n".join(parts)
+    return "\n".join(parts + shared_section(result, mine))
+
+
+def shared_section(result: Result, limits: list[Limit]) -> list[str]:
+    """A tenant beside a neighbour where no wall stands, over the tenant alone: figures without a limit."""
+    limited = {limit.name for limit in limits}
+    told = {name: figure for name, figure in sorted(result.figures.items()) if "p99" in figure and name not in limited}
+    if not told:
+        return []
+    rows = [f"| `{name}` | {figure['value']:.2f} | {figure['p99']:.2f} |" for name, figure in told.items()]
+    return ["### What neighbours share: told, not limited\n", "| figure | p50 | p99 |", "|---|---|---|", *rows, ""]
 
 
 def generate(results: list[Result], limits: list[Limit]) -> str:
