@@ -76,7 +76,7 @@ std::unique_ptr<DLManagedTensorVersioned, void (*)(DLManagedTensorVersioned*)> e
 std::unique_ptr<DLManagedTensor, void (*)(DLManagedTensor*)> export_legacy(const Array& array, uint64_t consumer);
 
 /// Makes the stream `consumer` (DLPack's integers: 1 legacy, 2 per-thread, otherwise a driver handle) wait for all work
-/// of ours on the array. Host arrays: waits here. Throws inside a capture.
+/// of ours on the array, queued transfers included. Host arrays: waits here. Throws inside a capture.
 void publish(const Array& array, uint64_t consumer);
 
 /// An array over foreign memory. `release` is called once when the last owner is gone and our work on it has finished.

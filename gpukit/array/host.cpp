@@ -42,7 +42,10 @@ Array to_device(const Array& array, Device device) {
     const memory::Pin pin(copy.storage());
     runtime::copy_to_host(reinterpret_cast<char*>(pin.address()) + copy.offset_bytes(), read(array), bytes, "to");
   } else {
-    runtime::synchronize(*runtime::current_stream(array.device()), "to");
+    const auto& stream = runtime::current_stream(array.device());
+    const memory::Use source = read(array);
+    runtime::settle({&source, 1}, *stream);
+    runtime::synchronize(*stream, "to");
     const memory::Pin pin(array.storage());
     runtime::copy_from_host(write(copy), reinterpret_cast<const char*>(pin.address()) + array.offset_bytes(), bytes);
   }

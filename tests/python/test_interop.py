@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pygpukit as gp
+from pygpukit import runtime
 
 SHARED = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
           "complex64", "complex128"]  # fmt: skip
@@ -45,6 +46,30 @@ def test_numpy_views_a_cpu_array(dtype):
     view[0, 0] = 1
     assert x[0, 0].item() == 1
     np.testing.assert_array_equal(view, x.to_numpy())
+
+
+def test_export_waits_for_a_queued_transfer():
+    size = 64 << 20
+    x = gp.zeros((size,), dtype="uint8", device="cpu")
+    future = runtime.copy_to_device_async(x, np.ones(size, np.uint8))
+    view = np.from_dlpack(x)
+    assert view[-1] == 1
+    future.result()
+
+
+@pytest.mark.gpu
+def test_everything_that_reads_an_address_waits_for_a_queued_transfer():
+    size = 64 << 20
+    ones = np.ones(size, np.uint8)
+    x = gp.zeros((size,), dtype="uint8", device="cuda")
+    runtime.copy_to_device_async(x, ones)
+    assert gp.from_dlpack(x.__dlpack__(max_version=(1, 1)))[-1].item() == 1
+    runtime.copy_to_device_async(x, 2 * ones)
+    x.__cuda_array_interface__  # noqa: B018  the current stream is behind the transfer now
+    assert x[-1].item() == 2
+    y = gp.zeros((size,), dtype="uint8", device="cpu")
+    runtime.copy_to_device_async(y, ones)
+    assert y.to("cuda")[-1].item() == 1
 
 
 def test_numpy_views_strided_arrays():
