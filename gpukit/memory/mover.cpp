@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "gpukit/memory/hold.h"
+
 namespace gpukit::memory {
 
 namespace {
@@ -39,6 +41,22 @@ class PlainMover final : public Mover {
 std::atomic<Mover*> g_mover{nullptr};
 
 }  // namespace
+
+void Mover::write(const char*, const std::shared_ptr<driver::Stream>& stream, const Use& block, const void* host,
+                  size_t bytes) {
+  stream->synchronize();
+  const Hold hold({&block, 1});
+  const Move move{(*block.storage)->address(), const_cast<void*>(host), bytes};
+  to_device(stream->context(), {&move, 1});
+}
+
+void Mover::read(const char*, const std::shared_ptr<driver::Stream>& stream, void* host, const Use& block,
+                 size_t bytes) {
+  stream->synchronize();
+  const Hold hold({&block, 1});
+  const Move move{(*block.storage)->address(), host, bytes};
+  to_host(stream->context(), {&move, 1});
+}
 
 void set_mover(Mover* mover) { g_mover.store(mover, std::memory_order_release); }
 

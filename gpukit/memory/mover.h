@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 
 #include "gpukit/driver/objects.h"
 
 namespace gpukit::memory {
+
+struct Use;
 
 /// One copy between device and host memory.
 struct Move {
@@ -23,6 +26,13 @@ class Mover {
   virtual ~Mover() = default;
   virtual void to_host(driver::Context& context, std::span<const Move> moves) = 0;
   virtual void to_device(driver::Context& context, std::span<const Move> moves) = 0;
+
+  /// Copies between a block and any host memory, after the work of `stream`; restores the block first. The caller
+  /// holds no block. `op` is what errors name. May throw what ended a wait (a signal).
+  virtual void write(const char* op, const std::shared_ptr<driver::Stream>& stream, const Use& block, const void* host,
+                     size_t bytes);
+  virtual void read(const char* op, const std::shared_ptr<driver::Stream>& stream, void* host, const Use& block,
+                    size_t bytes);
 };
 
 /// The mover from now on; null: the plain one. `mover` must live until it is replaced and its copies are over.

@@ -6,7 +6,6 @@
 #include <iterator>
 
 #include "gpukit/base/error.h"
-#include "gpukit/memory/hold.h"
 #include "gpukit/memory/mover.h"
 #include "gpukit/memory/size_class.h"
 
@@ -98,14 +97,11 @@ void MemoryPool::copy(const char* op, uint64_t id, void* host, size_t bytes, boo
   if (bytes > storage->bytes())
     throw ArgumentError(op, "data", "fit the block of " + std::to_string(storage->bytes()) + " bytes",
                         std::to_string(bytes));
-  stream_->synchronize();
   const Use use{&storage, 0, in};
-  const Hold hold({&use, 1});
-  const Move move{storage->address(), host, bytes};
   if (in)
-    mover().to_device(pool_.context(), {&move, 1});
+    mover().write(op, stream_, use, host, bytes);
   else
-    mover().to_host(pool_.context(), {&move, 1});
+    mover().read(op, stream_, host, use, bytes);
   storage->touch();
 }
 

@@ -60,7 +60,7 @@ class MemoryPool {
   /// To host memory and back; the bytes stay. Throw OutOfMemoryError when the other side is full.
   void evict(uint64_t id);
   void restore(uint64_t id);
-  /// Copies bytes; an evicted block is restored first. Throw ArgumentError when they do not fit.
+  /// Copies bytes; an evicted block is restored first. Throw ArgumentError when they do not fit, Error in a capture.
   void write(uint64_t id, const void* data, size_t bytes);
   void read(uint64_t id, void* data, size_t bytes);
   std::optional<PoolBlock> get_block(uint64_t id) const;

@@ -1,6 +1,7 @@
 #include "gpukit/runtime/pinned_ring.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "gpukit/base/error.h"
@@ -8,6 +9,10 @@
 namespace gpukit::runtime {
 
 struct PinnedRing::Chunk {
+namespace {
+constexpr auto kSignalSlice = std::chrono::milliseconds(50);
+}  // namespace
+
   explicit Chunk(driver::Context& context, size_t bytes) : context(context), event(context, false, true) {
     memory = static_cast<char*>(context.api().allocate_pinned(bytes));
   }
@@ -115,11 +120,12 @@ PinnedRing::Chunk* PinnedRing::grow(std::unique_lock<std::mutex>& lock) {
   return chunks_.back().get();
 }
 
-PinnedRing::Slot PinnedRing::take(bool wait_for_holders) {
+PinnedRing::Slot PinnedRing::take(bool wait_for_holders, void (*check)()) {
   context_.make_current();
   bool waited = false;
   std::exception_ptr refused;
   std::unique_lock lock(mutex_);
+  auto checked = std::chrono::steady_clock::now();
   for (;;) {
     Chunk* chunk = take_idle();
     if (chunk == nullptr && !refused && chunks_.size() + growing_ < max_chunks_) {
@@ -148,14 +154,24 @@ PinnedRing::Slot PinnedRing::take(bool wait_for_holders) {
     if (!wait_for_holders) return {};
     if (chunks_.empty() && growing_ == 0) std::rethrow_exception(refused);
     waited = true;
-    returned_.wait(lock);
+    if (check == nullptr) {
+      returned_.wait(lock);
+      continue;
+    }
+    returned_.wait_for(lock, kSignalSlice);
+    if (std::chrono::steady_clock::now() - checked < kSignalSlice) continue;
+    lock.unlock();
+    check();
+    lock.lock();
+    checked = std::chrono::steady_clock::now();
   }
 }
 
 void PinnedRing::give_back(Chunk* chunk) noexcept {
   std::lock_guard lock(mutex_);
   (chunk->marked ? in_flight_ : free_).push_back(chunk);  // never grows: room for every chunk was reserved
-  returned_.notify_one();
+  // All: one of them may be about to give up.
+  returned_.notify_all();
 }
 
 PinnedRing::Stats PinnedRing::stats() const {

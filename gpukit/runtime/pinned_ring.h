@@ -53,11 +53,11 @@ class PinnedRing {
 
   size_t chunk_bytes() const { return chunk_bytes_; }
   /// A chunk that nothing uses any more: a finished one, else a new one, else the one that finishes first. Waits for
-  /// another holder at the cap, so the caller must hold none. Throws CudaError when memory cannot be page-locked and
-  /// the ring has none.
-  Slot acquire() { return take(true); }
+  /// another holder at the cap, so the caller must hold none; calls `check` now and then meanwhile, which may throw to
+  /// end the wait. Throws CudaError when memory cannot be page-locked and the ring has none.
+  Slot acquire(void (*check)() = nullptr) { return take(true, check); }
   /// The same for who holds some already: no slot instead of a wait for another holder.
-  Slot try_acquire() { return take(false); }
+  Slot try_acquire() { return take(false, nullptr); }
 
   struct Stats {
     size_t chunks = 0, free = 0, in_flight = 0, held = 0;
@@ -70,7 +70,7 @@ class PinnedRing {
   size_t trim();
 
  private:
-  Slot take(bool wait_for_holders);
+  Slot take(bool wait_for_holders, void (*check)());
   static bool finished(Chunk& chunk);
   /// Null when every chunk is held or busy. The lock is held.
   Chunk* take_idle();

@@ -38,6 +38,15 @@ TEST(PinnedRing, GrowsOnUseAndKeepsWhatItHas) {
   EXPECT_EQ(fake.live().pinned, before);
 }
 
+TEST(PinnedRing, WaitForAHolderCanBeEnded) {
+  FakeDriver fake;
+  PinnedRing ring(context(), 100, 1);
+  PinnedRing::Slot held = ring.acquire();
+  EXPECT_THROW(ring.acquire([] { throw Error("a signal"); }), Error);
+  held.reset();
+  EXPECT_TRUE(ring.acquire([] { throw Error("not called"); }));
+}
+
 TEST(PinnedRing, ChunkIsNotHandedOutBeforeItsWorkHasRun) {
   FakeDriver fake;
   for (uint64_t seed = 0; seed < 20; ++seed) {

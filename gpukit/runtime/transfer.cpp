@@ -74,19 +74,27 @@ void staged(driver::Stream& stream, const char* caller, Copy&& copy) {
 void set_staged_bytes(size_t bytes) { g_staged_bytes.store(bytes, std::memory_order_relaxed); }
 
 void copy_from_host(const memory::Use& destination, const void* source, size_t bytes) {
-  refuse_in_capture("copy_from_host", "reads host memory once");
+  copy_from_host(destination, source, bytes, current_stream((*destination.storage)->device()), "copy_from_host");
+}
+
+void copy_from_host(const memory::Use& destination, const void* source, size_t bytes,
+                    const std::shared_ptr<driver::Stream>& stream, const char* caller) {
+  refuse_in_capture(caller, "reads host memory once");
   if (bytes == 0) return;
-  const auto stream = current_stream((*destination.storage)->device());
   if (stages(*stream, source, bytes))
-    return staged(*stream, "copy_from_host", [&](auto& engine) { engine.copy_in(stream, destination, source, bytes); });
+    return staged(*stream, caller, [&](auto& engine) { engine.copy_in(stream, destination, source, bytes); });
   copy_from_host_async(destination, source, bytes, stream);
   // A pageable source has been staged when the driver returns; a page-locked one is still read.
-  if (stream->api().is_page_locked(source)) synchronize(*stream, "copy_from_host");
+  if (stream->api().is_page_locked(source)) synchronize(*stream, caller);
 }
 
 void copy_to_host(void* destination, const memory::Use& source, size_t bytes, const char* caller) {
+  copy_to_host(destination, source, bytes, current_stream((*source.storage)->device()), caller);
+}
+
+void copy_to_host(void* destination, const memory::Use& source, size_t bytes,
+                  const std::shared_ptr<driver::Stream>& stream, const char* caller) {
   refuse_in_capture(caller, "waits for the device");
-  const auto stream = current_stream((*source.storage)->device());
   if (stages(*stream, destination, bytes))
     staged(*stream, caller, [&](auto& engine) { engine.copy_out(stream, destination, source, bytes); });
   else if (bytes != 0)

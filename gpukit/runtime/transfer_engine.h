@@ -191,6 +191,12 @@ void stop_transfer_engines() noexcept;
 /// Copies up to `bytes` with several threads when that is faster.
 void copy_bytes(void* destination, const void* source, size_t bytes);
 
+/// copy_from_host and copy_to_host (transfer.h) in the order of `stream`, naming `caller`.
+void copy_from_host(const memory::Use& destination, const void* source, size_t bytes,
+                    const std::shared_ptr<driver::Stream>& stream, const char* caller);
+void copy_to_host(void* destination, const memory::Use& source, size_t bytes,
+                  const std::shared_ptr<driver::Stream>& stream, const char* caller);
+
 /// One piece of a transfer, at `offset` of both sides, on the engine's own stream; through the launch gate. `host`
 /// stands for the host's side when the piece is staged.
 void copy_piece(const TransferRequest& request, size_t offset, void* host, size_t bytes,

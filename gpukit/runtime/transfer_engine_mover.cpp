@@ -28,6 +28,19 @@ class EngineMover final : public memory::Mover {
     if (!knows(context)) return plain_.to_device(context, moves);
     transfer_engine(context).move(TransferType::h2d, moves);
   }
+  // Staged as every copy is: a chunk of the ring first and the block only while its piece is submitted. The other way
+  // round, whoever has a chunk and waits for a block would never get it.
+  void write(const char* op, const std::shared_ptr<driver::Stream>& stream, const memory::Use& block, const void* host,
+             size_t bytes) override {
+    if (!knows(stream->context())) return plain_.write(op, stream, block, host, bytes);
+    copy_from_host(block, host, bytes, stream, op);
+    synchronize(*stream, op);
+  }
+  void read(const char* op, const std::shared_ptr<driver::Stream>& stream, void* host, const memory::Use& block,
+            size_t bytes) override {
+    if (!knows(stream->context())) return plain_.read(op, stream, host, block, bytes);
+    copy_to_host(host, block, bytes, stream, op);
+  }
 
  private:
   bool knows(const driver::Context& context) {

@@ -2,12 +2,16 @@
 // is found. Then every driver call is made to fail once.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <numeric>
+#include <thread>
 
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
 #include "gpukit/memory/account.h"
 #include "gpukit/memory/mover.h"
+#include "gpukit/memory/pool_api.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/graph.h"
 #include "gpukit/runtime/launch_gate.h"
@@ -305,6 +309,29 @@ TEST(TransferMover, MovesBlocksBothWays) {
   }
   fake.defer(false);
   context().api().release_pinned(pinned);
+}
+
+// A chunk first, the block after it: else whoever has the chunks and waits for the block never gets it.
+TEST(TransferMover, WriteToABlockWaitsForAChunkWithoutTheBlock) {
+  FakeDriver fake;
+  DeviceState& state = open_device(kCpu);
+  memory::MemoryPool pool(*state.resource, state.default_stream, size_t{1} << 20, true, "pool");
+  const uint64_t id = pool.allocate(1000);
+  set_staged_bytes(1);
+  std::vector<PinnedRing::Slot> all;
+  while (PinnedRing::Slot slot = transfer_engine(kCpu).ring().try_acquire()) all.push_back(std::move(slot));
+  std::vector<char> bytes(1000), found(1000);
+  std::iota(bytes.begin(), bytes.end(), 0);
+  std::thread writer([&] { pool.write(id, bytes.data(), bytes.size()); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  auto evicted = std::async(std::launch::async, [&] { pool.evict(id); });
+  EXPECT_EQ(evicted.wait_for(std::chrono::seconds(5)), std::future_status::ready);
+  all.clear();
+  writer.join();
+  evicted.wait();
+  pool.read(id, found.data(), found.size());
+  EXPECT_EQ(found, bytes);
+  set_staged_bytes(0);
 }
 
 // Every driver call fails once

@@ -23,7 +23,7 @@ class Staging {
       if (!parts_[1].slot && turn_ % 2 == 1 && !(parts_[1].slot = ring_.try_acquire())) ++turn_;
       Part& part = parts_[turn_ % 2];
       end(part);
-      if (!part.slot) part.slot = ring_.acquire();
+      if (!part.slot) part.slot = ring_.acquire(&check_interrupt);
       part.host = static_cast<char*>(host) + offset;
       part.bytes = std::min(ring_.chunk_bytes(), bytes - offset);
       if (in_) copy_bytes(part.slot.data(), part.host, part.bytes);

@@ -101,6 +101,25 @@ def test_eviction_keeps_the_bytes(device):
         pool.free(second)
 
 
+def test_copies_are_refused_in_a_capture(device):
+    x, out = gp.ones(8), gp.zeros(8)
+    gp.add(x, x, out=out)
+    pool = memory.MemoryPool(MIB, device=device)
+    block = pool.allocate(4096)
+    pool.write(block, np.arange(1024, dtype=np.float32))
+    graph = gp.CudaGraph()
+    with graph.capture():
+        gp.add(x, x, out=out)
+        with pytest.raises(gp.Error, match="write: .*capture"):
+            pool.write(block, np.zeros(4))
+        with pytest.raises(gp.Error, match="read: .*capture"):
+            pool.read(block, np.float32)
+        gp.add(out, x, out=out)
+    graph.replay()
+    assert out.tolist() == [3.0] * 8
+    assert pool.read(block, np.float32)[7] == 7
+
+
 def test_blocks_made_by_hand():
     block = memory.MemoryBlock(3, 256)
     assert (block.id, block.size, block.device_ptr, block.host_data) == (3, 256, None, None)
