@@ -184,6 +184,7 @@ void set_default_pool(std::shared_ptr<MemoryPool> pool) {
   DefaultPool& state = default_state();
   std::lock_guard lock(state.mutex);
   state.pool.swap(pool);
+  if (storage->resident()) return std::nullopt;
   state.set.store(state.pool != nullptr, std::memory_order_release);
 }
 

@@ -259,12 +259,21 @@ std::optional<driver::Address> Residency::address_now(const Storage& storage) co
 }
 
 std::optional<std::string> Residency::evicted_bytes(const Storage& storage) {
+  std::optional<std::string> bytes;
   // With the token no one moves it meanwhile.
   Lock lock(mutex_);
   Token token(*this, lock);
   const auto* host = static_cast<const char*>(record_of(storage).host);
-  if (host == nullptr) return std::nullopt;
-  return std::string(host, storage.bytes());
+  if (host == nullptr) return bytes;
+  lock.unlock();
+  try {
+    bytes.emplace(host, storage.bytes());
+  } catch (...) {
+    lock.lock();
+    throw;
+  }
+  lock.lock();
+  return bytes;
 }
 
 void Residency::set_priority(Storage& storage, int priority) {

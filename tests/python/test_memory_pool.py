@@ -101,6 +101,19 @@ def test_eviction_keeps_the_bytes(device):
         pool.free(second)
 
 
+def test_looking_at_an_evicted_block_copies_nothing():
+    pool = memory.MemoryPool(8 * MIB, enable_eviction=True)
+    block = pool.allocate(MIB)
+    pool.evict(block)
+
+    class OnlyBlocks:
+        get_block = staticmethod(pool._pool.get_block)
+
+    block._pool = OnlyBlocks()
+    assert (block.on_gpu, block.on_host, block.device_ptr) == (False, True, None)
+    assert block.last_access > 0 and "on_host=True" in repr(block)
+
+
 def test_copies_are_refused_in_a_capture(device):
     x, out = gp.ones(8), gp.zeros(8)
     gp.add(x, x, out=out)
@@ -128,6 +141,23 @@ def test_blocks_made_by_hand():
     block.touch()
     assert block.last_access >= before
     assert "id=3" in repr(block)
+    for name, value in [("device_ptr", 64), ("host_data", b"x"), ("on_gpu", False), ("on_host", True), ("size", 9)]:
+        setattr(block, name, value)
+        assert getattr(block, name) == value
+    block.last_access = 1.5
+    assert block.last_access == 1.5
+
+
+def test_fields_of_a_pools_block():
+    pool = memory.MemoryPool(MIB)
+    block = pool.allocate(100)
+    block.device_ptr, block.host_data = 0x1234, b"mine"
+    assert (block.device_ptr, block.host_data) == (0x1234, b"mine")
+    block.host_data = None
+    assert block.host_data is None
+    for name in ("on_gpu", "on_host", "last_access"):
+        with pytest.raises(AttributeError, match="pool"):
+            setattr(block, name, 0)
 
 
 def test_what_the_caller_keeps_beside_a_block():

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class MemoryBlock:
-    """A block. One that a pool gave shows where its bytes are now; one made by hand holds what it was given."""
+    """A block. One that a pool gave shows where its bytes are now; one made by hand holds what it was given or set."""
 
     def __init__(
         self,
@@ -47,45 +47,84 @@ class MemoryBlock:
     ) -> None:
         self.id = id
         self.size = size
-        self._given = (device_ptr, host_data, on_gpu, on_host, time.time() if last_access is None else last_access)
+        self._device_ptr = device_ptr
+        self._host_data = host_data
+        self._on_gpu = on_gpu
+        self._on_host = on_host
+        self._last_access = time.time() if last_access is None else last_access
         self._pool: RustMemoryPool | None = None
 
-    def _now(self) -> tuple[int | None, bytes | None, bool, bool, float]:
-        block = None if self._pool is None else self._pool.get_block(self.id)
-        if block is None or self._pool is None:
-            return self._given
-        data = self._pool.get_host_data(self.id) if block.on_host else None
-        return (block.device_ptr, data, block.on_gpu, block.on_host, block.last_access)
+    def _now(self) -> RustMemoryBlock | None:
+        return None if self._pool is None else self._pool.get_block(self.id)
+
+    def _check_by_hand(self, name: str) -> None:
+        if self._pool is not None:
+            raise AttributeError(f"MemoryBlock.{name}: the pool tells it; use pool.evict, restore and touch")
 
     @property
     def device_ptr(self) -> int | None:
-        """None while evicted; another one after evict and restore."""
-        return self._now()[0]
+        """None while evicted. Reading it hands the address out: the block is never evicted from then on."""
+        block = self._now()
+        return self._device_ptr if block is None else block.device_ptr
+
+    @device_ptr.setter
+    def device_ptr(self, value: int | None) -> None:
+        if self._pool is None:
+            self._device_ptr = value
+        else:
+            self._pool.set_device_ptr(self.id, value)
 
     @property
     def host_data(self) -> bytes | None:
-        """The bytes while they lie in host memory."""
-        return self._now()[1]
+        """What was set, else the bytes while they lie in host memory."""
+        return self._host_data if self._now() is None or self._pool is None else self._pool.get_host_data(self.id)
+
+    @host_data.setter
+    def host_data(self, value: bytes | None) -> None:
+        if self._pool is None:
+            self._host_data = value
+        elif value is None:
+            self._pool.clear_host_data(self.id)
+        else:
+            self._pool.set_host_data(self.id, value)
 
     @property
     def on_gpu(self) -> bool:
-        return self._now()[2]
+        block = self._now()
+        return self._on_gpu if block is None else block.on_gpu
+
+    @on_gpu.setter
+    def on_gpu(self, value: bool) -> None:
+        self._check_by_hand("on_gpu")
+        self._on_gpu = value
 
     @property
     def on_host(self) -> bool:
-        return self._now()[3]
+        block = self._now()
+        return self._on_host if block is None else block.on_host
+
+    @on_host.setter
+    def on_host(self, value: bool) -> None:
+        self._check_by_hand("on_host")
+        self._on_host = value
 
     @property
     def last_access(self) -> float:
         """Seconds since 1970."""
-        return self._now()[4]
+        block = self._now()
+        return self._last_access if block is None else block.last_access
+
+    @last_access.setter
+    def last_access(self, value: float) -> None:
+        self._check_by_hand("last_access")
+        self._last_access = value
 
     def touch(self) -> None:
         """Marks the block most recently used."""
         if self._pool is not None:
             self._pool.touch(self.id)
         else:
-            self._given = (*self._given[:4], time.time())
+            self._last_access = time.time()
 
     def __repr__(self) -> str:
         return f"MemoryBlock(id={self.id}, size={self.size}, on_gpu={self.on_gpu}, on_host={self.on_host})"
