@@ -119,12 +119,19 @@ std::optional<PoolBlock> MemoryPool::get_block(uint64_t id) const {
   PoolBlock block;
   block.id = id;
   block.size = entry.size;
-  const std::optional<driver::Address> address = entry.storage->address_now();
-  block.on_gpu = address.has_value();
+  block.on_gpu = entry.storage->resident();
   block.on_host = !block.on_gpu;
-  if (block.on_gpu) block.device_ptr = entry.pointer.value_or(*address);
+  if (block.on_gpu) block.pointer = entry.pointer;
+  block.storage = entry.storage;
   block.last_access = entry.last_access;
   return block;
+}
+
+std::optional<uint64_t> PoolBlock::device_ptr() const {
+  if (pointer) return pointer;
+  const std::shared_ptr<Storage> live = storage.lock();
+  if (live == nullptr || !live->resident()) return std::nullopt;
+  return live->pin();  // for life: whoever got it never says that it is done
 }
 
 MemoryPoolStats MemoryPool::stats() const {
@@ -177,6 +184,7 @@ std::optional<std::string> MemoryPool::get_host_data(uint64_t id) {
     if (entry.host_data) return entry.host_data;
     storage = entry.storage;
   }
+  if (storage->resident()) return std::nullopt;
   return storage->evicted_bytes();
 }
 
@@ -184,7 +192,6 @@ void set_default_pool(std::shared_ptr<MemoryPool> pool) {
   DefaultPool& state = default_state();
   std::lock_guard lock(state.mutex);
   state.pool.swap(pool);
-  if (storage->resident()) return std::nullopt;
   state.set.store(state.pool != nullptr, std::memory_order_release);
 }
 

@@ -15,12 +15,15 @@ namespace gpukit::memory {
 
 /// A block as it is now.
 struct PoolBlock {
-  friend bool operator==(const PoolBlock&, const PoolBlock&) = default;
   uint64_t id = 0;
   size_t size = 0;
-  std::optional<uint64_t> device_ptr;  // none while evicted. Another one after evict and restore
+  std::optional<uint64_t> pointer;  // what the caller set, see set_device_ptr
+  std::weak_ptr<Storage> storage;
   bool on_gpu = true, on_host = false;
   double last_access = 0;  // seconds since 1970
+
+  /// Hands the address out: from now on the block is never evicted. None while it lies in host memory or is freed.
+  std::optional<uint64_t> device_ptr() const;
 };
 
 /// `used`: device bytes of live blocks as handed out. `cached`: device bytes kept for reuse; they are given up when
@@ -57,7 +60,8 @@ class MemoryPool {
   uint64_t allocate(size_t size);
   void free(uint64_t id);
   void touch(uint64_t id);
-  /// To host memory and back; the bytes stay. Throw OutOfMemoryError when the other side is full.
+  /// To host memory and back; the bytes stay. Throw OutOfMemoryError when the other side is full, Error when the
+  /// block's address was handed out.
   void evict(uint64_t id);
   void restore(uint64_t id);
   /// Copies bytes; an evicted block is restored first. Throw ArgumentError when they do not fit, Error in a capture.

@@ -79,7 +79,7 @@ TEST_F(MemoryPoolTest, EvictsTheLeastRecentlyUsedAndKeepsItsBytes) {
   const uint64_t c = evicting.allocate(4 * kMiB);
   EXPECT_FALSE(evicting.get_block(b)->on_gpu);
   EXPECT_TRUE(evicting.get_block(b)->on_host);
-  EXPECT_FALSE(evicting.get_block(b)->device_ptr.has_value());
+  EXPECT_FALSE(evicting.get_block(b)->device_ptr().has_value());
   EXPECT_TRUE(evicting.get_block(a)->on_gpu);
   EXPECT_EQ(evicting.used(), 8 * kMiB);
   EXPECT_EQ(evicting.stats().eviction_count, 1);
@@ -91,6 +91,26 @@ TEST_F(MemoryPoolTest, EvictsTheLeastRecentlyUsedAndKeepsItsBytes) {
   EXPECT_TRUE(std::equal(found.begin(), found.begin() + 100, bytes.begin()));
   evicting.read(a, found.data(), found.size());
   EXPECT_EQ(found, bytes);
+}
+
+TEST_F(MemoryPoolTest, AddressThatWasHandedOutStays) {
+  const uint64_t a = evicting.allocate(4 * kMiB), b = evicting.allocate(4 * kMiB);
+  const std::optional<uint64_t> address = evicting.get_block(a)->device_ptr();
+  ASSERT_TRUE(address.has_value());
+  const PoolBlock seen = *evicting.get_block(b);  // no hand-out
+  evicting.touch(b);
+  const uint64_t c = evicting.allocate(4 * kMiB);
+  EXPECT_TRUE(evicting.get_block(a)->on_gpu);
+  EXPECT_FALSE(evicting.get_block(b)->on_gpu);
+  EXPECT_EQ(evicting.get_block(a)->device_ptr(), address);
+  EXPECT_THROW(evicting.evict(a), Error);
+  EXPECT_EQ(seen.device_ptr(), std::nullopt);  // evicted meanwhile: nothing old is handed out
+  evicting.free(a);
+  evicting.restore(b);
+  EXPECT_TRUE(seen.device_ptr().has_value());
+  evicting.free(b);
+  EXPECT_EQ(seen.device_ptr(), std::nullopt);
+  evicting.free(c);
 }
 
 TEST_F(MemoryPoolTest, MovesByHandWithoutEviction) {
@@ -112,7 +132,7 @@ TEST_F(MemoryPoolTest, MovesByHandWithoutEviction) {
 TEST_F(MemoryPoolTest, KeepsWhatTheCallerSets) {
   const uint64_t a = plain.allocate(100);
   plain.set_device_ptr(a, 0x1234);
-  EXPECT_EQ(plain.get_block(a)->device_ptr, 0x1234u);
+  EXPECT_EQ(plain.get_block(a)->device_ptr(), 0x1234u);
   plain.set_host_data(a, "mine");
   EXPECT_EQ(plain.get_host_data(a), "mine");
   plain.clear_host_data(a);
@@ -125,7 +145,7 @@ TEST_F(MemoryPoolTest, UnknownNumbersAndBadSizesAreNamed) {
   EXPECT_THROW(plain.free(a), ArgumentError);
   EXPECT_THROW(plain.touch(7), ArgumentError);
   EXPECT_THROW(plain.evict(7), ArgumentError);
-  EXPECT_EQ(plain.get_block(7), std::nullopt);
+  EXPECT_FALSE(plain.get_block(7).has_value());
   const uint64_t b = plain.allocate(100);
   char bytes[300] = {};
   EXPECT_THROW(plain.write(b, bytes, 300), ArgumentError);

@@ -83,7 +83,9 @@ void bind_views(nb::module_& m) {
   nb::class_<PoolBlock>(m, "MemoryBlock", "A block of a MemoryPool as it was when it was asked for.")
       .def_ro("id", &PoolBlock::id)
       .def_ro("size", &PoolBlock::size, "Bytes.")
-      .def_ro("device_ptr", &PoolBlock::device_ptr, "None while evicted; another one after evict and restore.")
+      .def_prop_ro(
+          "device_ptr", [](const PoolBlock& b) { return in_scope([&] { return b.device_ptr(); }); },
+          "None while evicted. Reading it hands the address out: the block is never evicted from then on.")
       .def_ro("on_gpu", &PoolBlock::on_gpu)
       .def_ro("on_host", &PoolBlock::on_host)
       .def_ro("last_access", &PoolBlock::last_access, "Seconds since 1970.")

@@ -101,6 +101,27 @@ def test_eviction_keeps_the_bytes(device):
         pool.free(second)
 
 
+def test_an_address_that_was_handed_out_stays(device):
+    pool = memory.MemoryPool(8 * MIB, enable_eviction=True, device=device)
+    first = pool.allocate(4 * MIB)
+    pool.write(first, np.full(MIB, 1, np.int32))
+    address = first.device_ptr
+    engine = runtime.AsyncTransferEngine(device=device)
+    source = np.full(MIB, 77, np.int32)
+    engine.enqueue_h2d(source.ctypes.data, address, 4 * MIB)
+    others = [pool.allocate(4 * MIB) for _ in range(2)]
+    for i, block in enumerate(others):
+        pool.write(block, np.full(MIB, 2 + i, np.int32))
+    assert engine.run() == 1
+    assert [int(pool.read(block, np.int32)[-1]) for block in (first, *others)] == [77, 2, 3]
+    assert first.device_ptr == address
+    with pytest.raises(RuntimeError, match="pinned"):
+        pool.evict(first)
+    for block in others:
+        assert "on_gpu" in repr(block) and block.size == 4 * MIB
+        pool.evict(block)  # nothing but device_ptr hands the address out
+
+
 def test_looking_at_an_evicted_block_copies_nothing():
     pool = memory.MemoryPool(8 * MIB, enable_eviction=True)
     block = pool.allocate(MIB)
