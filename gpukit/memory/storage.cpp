@@ -1,9 +1,13 @@
 #include "gpukit/memory/storage.h"
 
 #include <algorithm>
+#include <list>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "gpukit/base/error.h"
+#include "gpukit/memory/fence.h"
 #include "gpukit/memory/residency.h"
 #include "gpukit/memory/resource.h"
 
@@ -13,7 +17,8 @@ namespace {
 
 /// Foreign blocks whose last use on our streams had not finished when their last owner went.
 struct PendingRelease {
-  std::vector<std::unique_ptr<driver::Event>> events;
+  driver::Context* context = nullptr;
+  Fence work;
   std::function<void()> release;
 };
 
@@ -21,18 +26,52 @@ std::mutex& pending_mutex() {
   static auto* mutex = new std::mutex;
   return *mutex;
 }
-std::vector<PendingRelease>& pending() {
-  static auto* list = new std::vector<PendingRelease>;
+std::list<PendingRelease>& pending() {
+  static auto* list = new std::list<PendingRelease>;
   return *list;
 }
 
-bool finished(const PendingRelease& entry, bool wait) {
-  for (const auto& event : entry.events) {
-    event->context().make_current();
-    if (wait) event->synchronize();
-    if (!event->query()) return false;
+/// `ask` tells whether work has finished. When the driver does not say, it has not, unless the context is dead.
+template <typename Ask>
+bool finished(driver::Context& context, Ask&& ask) noexcept {
+  try {
+    RelaxedCapture relaxed(context);
+    return ask();
+  } catch (const CudaError& error) {
+    return driver::is_sticky(error.code);
+  } catch (...) {
+    return false;
   }
-  return true;
+}
+
+bool finished(const driver::Stream& stream) noexcept {
+  return finished(stream.context(), [&] { return !is_capturing(stream) && stream.query(); });
+}
+
+bool finished(PendingRelease& entry, bool wait) noexcept {
+  if (entry.work.empty()) return true;
+  return finished(*entry.context, [&] {
+    if (!entry.work.can_mark()) return false;
+    Marker marker;
+    entry.work.mark(marker);
+    if (wait) entry.work.synchronize();
+    return entry.work.complete();
+  });
+}
+
+void call_release(PendingRelease& entry) noexcept {
+  std::optional<RelaxedCapture> relaxed;
+  try {
+    // Another library may do what a capture of this thread forbids.
+    relaxed.emplace(*entry.context);
+  } catch (...) {
+    // A dead context captures nothing.
+  }
+  try {
+    std::exchange(entry.release, nullptr)();
+  } catch (...) {
+    // Nobody is left to be told.
+  }
 }
 
 struct SpinLock {
@@ -47,22 +86,21 @@ struct SpinLock {
 }  // namespace
 
 void run_pending_releases(bool wait) {
-  std::vector<PendingRelease> ready;
+  std::list<PendingRelease> entries;
   {
     std::lock_guard lock(pending_mutex());
     if (pending().empty()) return;
-    ready.swap(pending());
+    entries.swap(pending());
   }
   // The waits and the releases run with no lock held: a release may call into another library.
-  std::vector<PendingRelease> later;
-  for (PendingRelease& entry : ready) {
-    if (finished(entry, wait))
-      entry.release();
-    else
-      later.push_back(std::move(entry));
+  for (auto it = entries.begin(); it != entries.end();) {
+    const auto entry = it++;
+    if (!finished(*entry, wait)) continue;
+    call_release(*entry);
+    entries.erase(entry);
   }
   std::lock_guard lock(pending_mutex());
-  for (PendingRelease& entry : later) pending().push_back(std::move(entry));
+  pending().splice(pending().end(), entries);
 }
 
 std::shared_ptr<Storage> Storage::allocate(Resource& resource, size_t bytes, std::shared_ptr<driver::Stream> stream,
@@ -107,26 +145,20 @@ Storage::~Storage() {
     return;
   }
   if (!release_) return;
-  PendingRelease entry{{}, std::move(release_)};
   try {
-    for (const auto& stream : other_streams_) {
-      stream->context().make_current();
-      if (stream->query()) continue;
-      entry.events.push_back(std::make_unique<driver::Event>(stream->context()));
-      entry.events.back()->record(*stream);
-    }
-    if (entry.events.empty()) {
-      entry.release();
+    std::list<PendingRelease> entry(1);
+    entry.front().context = context_;
+    entry.front().release = std::move(release_);
+    for (const auto& stream : other_streams_)
+      if (!finished(*stream)) entry.front().work.add(stream);
+    if (finished(entry.front(), false)) {
+      call_release(entry.front());
       return;
     }
     std::lock_guard lock(pending_mutex());
-    pending().push_back(std::move(entry));
+    pending().splice(pending().end(), entry);
   } catch (...) {
-    // The driver refused to tell; its context is dead, so nothing runs on the memory any more.
-    try {
-      if (entry.release) entry.release();
-    } catch (...) {
-    }
+    // No memory to remember it by: it is never released.
   }
 }
 

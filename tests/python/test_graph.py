@@ -159,3 +159,17 @@ def test_replay_is_ordered_with_the_current_stream(device):
             graph.replay()
             z = y + 0
             assert z[-1].item() == i + 1
+
+
+def test_foreign_memory_may_be_dropped_inside_a_capture():
+    x, out = gp.ones(8, device="cpu"), gp.zeros(8, device="cpu")
+    source = np.arange(8, dtype=np.float32)
+    foreign = gp.from_dlpack(source)
+    assert (foreign + x).sum().item() == 36
+    graph = gp.CudaGraph(device="cpu")
+    with graph.capture():
+        gp.add(x, x, out=out)
+        del foreign
+        gp.add(out, x, out=out)
+    graph.replay()
+    assert out.tolist() == [3.0] * 8
