@@ -1,6 +1,8 @@
 // Fences: the work that must be over before memory is used again.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -26,6 +28,10 @@ class RelaxedCapture {
 
 /// Asks the driver: a stream joins a capture by waiting for an event, before anything is submitted to it.
 bool is_capturing(const driver::Stream& stream);
+
+/// How often a block has forgotten streams that were idle. Who submits to a stream without noting the use again, since
+/// the block knows of it, must note it when this has changed.
+extern std::atomic<uint64_t> g_forgotten_streams;
 
 /// One event per stream for the fences that are marked together.
 class Marker {

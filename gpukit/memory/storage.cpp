@@ -1,6 +1,7 @@
 #include "gpukit/memory/storage.h"
 
 #include <algorithm>
+#include <bit>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -13,7 +14,11 @@
 
 namespace gpukit::memory {
 
+constinit std::atomic<uint64_t> g_forgotten_streams{0};
+
 namespace {
+
+constexpr size_t kManyStreams = 8;
 
 /// Foreign blocks whose last use on our streams had not finished when their last owner went.
 struct PendingRelease {
@@ -172,10 +177,28 @@ std::vector<std::shared_ptr<driver::Stream>> Storage::streams() {
 void Storage::note_other_use(const std::shared_ptr<driver::Stream>& stream) {
   if (record_ != nullptr) record_->residency->note_use(*this, stream);
   if (stream == home_) return;
+  std::vector<std::shared_ptr<driver::Stream>> known;  // the last owner of a stream goes with no lock held
+  {
+    SpinLock lock(lock_);
+    for (const auto& old : other_streams_)
+      if (old == stream) return;
+    other_streams_.push_back(stream);
+    if (other_streams_.size() < kManyStreams || !std::has_single_bit(other_streams_.size())) return;
+    known = other_streams_;
+  }
+  // A stream per request must not make the list grow for ever: those whose work is over are forgotten.
+  std::vector<std::pair<driver::Stream*, uint64_t>> idle;
+  for (const auto& old : known) {
+    const uint64_t submitted = old->sequence.load(std::memory_order_acquire);
+    if (old != stream && finished(*old)) idle.emplace_back(old.get(), submitted);
+  }
+  if (idle.empty()) return;
   SpinLock lock(lock_);
-  for (const auto& known : other_streams_)
-    if (known == stream) return;
-  other_streams_.push_back(stream);
+  // Before the look at the sequence: who submits after it sees the new count and notes its use again.
+  g_forgotten_streams.fetch_add(1, std::memory_order_seq_cst);
+  for (const auto& [old, submitted] : idle)
+    if (old->sequence.load(std::memory_order_seq_cst) == submitted)
+      std::erase_if(other_streams_, [old = old](const auto& entry) { return entry.get() == old; });
 }
 
 // Residency

@@ -1,10 +1,12 @@
-// Storage beside the pool: foreign memory and when it is released.
+// Storage beside the pool: foreign memory and when it is released, and the streams that a block remembers.
 #include "gpukit/memory/storage.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 
+#include "gpukit/memory/fence.h"
 #include "tests/support/fake_driver.h"
 
 namespace gpukit::memory {
@@ -103,6 +105,38 @@ TEST_F(StorageTest, DeadContextReleasesAtOnce) {
   fake.stop_failing();
   EXPECT_EQ(released, 1);
   fake.defer(false);
+}
+
+TEST_F(StorageTest, ForgetsStreamsWhoseWorkIsOver) {
+  StreamPtr busy = new_stream();
+  auto storage = foreign([&] { ++released; });
+  fake.defer(true);
+  for (int i = 0; i < 100; ++i) submit(busy);  // a query runs one
+  storage->note_use(busy);
+  const int before = fake.live().streams;
+  const uint64_t forgotten = g_forgotten_streams;
+  for (int i = 0; i < 200; ++i) {
+    storage->note_use(new_stream());
+    ASSERT_LE(storage->streams().size(), 16u);
+  }
+  EXPECT_LE(fake.live().streams, before + 16);
+  EXPECT_GT(g_forgotten_streams, forgotten);
+  const auto streams = storage->streams();
+  EXPECT_LT(ran, 100);
+  EXPECT_NE(std::find(streams.begin(), streams.end(), busy), streams.end());
+  fake.defer(false);
+}
+
+TEST_F(StorageTest, CapturingStreamsAreNotForgotten) {
+  StreamPtr captured = new_stream();
+  auto storage = foreign([&] { ++released; });
+  storage->note_use(captured);
+  context.api().begin_capture(captured->handle());
+  for (int i = 0; i < 40; ++i) storage->note_use(new_stream());
+  EXPECT_EQ(context.api().capture_info(captured->handle()).status, driver::CaptureStatus::active);
+  const auto streams = storage->streams();
+  EXPECT_NE(std::find(streams.begin(), streams.end(), captured), streams.end());
+  context.api().destroy_graph(context.api().end_capture(captured->handle()));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/memory/eviction_group.h"
+#include "gpukit/memory/fence.h"
 #include "gpukit/memory/hold.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/launch_gate.h"
@@ -141,8 +142,11 @@ void Graph::replay() {
   int code = code_of([&] { submission.api().launch_graph(exec_, stream->handle()); });
   submission.done(code, {});
   hold.note_use(stream);
-  if (last_stream_ == stream) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const uint64_t forgotten = memory::g_forgotten_streams.load(std::memory_order_seq_cst);
+  if (last_stream_ == stream && last_forgotten_ == forgotten) return;
   last_stream_ = stream;
+  last_forgotten_ = forgotten;
   for (const Capture::Pinned& entry : captured_->pinned_) entry.storage->note_use(stream);
   if (!captured_->managed_.empty() && std::find(replayed_on_.begin(), replayed_on_.end(), stream) == replayed_on_.end())
     replayed_on_.push_back(stream);

@@ -83,6 +83,7 @@ class Graph {
   driver::GraphExecHandle exec_ = nullptr;
   int64_t num_nodes_ = 0;
   std::shared_ptr<driver::Stream> last_stream_;               // of the last replay
+  uint64_t last_forgotten_ = 0;                               // the blocks know of it while no one forgets
   std::vector<std::shared_ptr<driver::Stream>> replayed_on_;  // every one, when the graph has managed blocks
 };
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "gpukit/array/array.h"
 #include "gpukit/base/error.h"
 #include "gpukit/runtime/device.h"
@@ -50,6 +52,27 @@ TEST(Graph, CaptureRunsNothingAndReplayRunsAll) {
   c.graph.synchronize();
   EXPECT_EQ(first(c.a), 3.0f);
   EXPECT_EQ(first(c.b), 13.0f);
+}
+
+TEST(Graph, ReplayIsNotedAgainOnceABlockHasForgottenItsStream) {
+  Captured c;
+  auto stream = std::make_shared<driver::Stream>(open_device(kCpu).context, 0);
+  auto replay = [&] {
+    Session session = current_session().with_stream(stream);
+    SessionGuard guard(session);
+    c.graph.replay();
+    stream->synchronize();
+  };
+  auto known = [&] {
+    const auto streams = c.a.storage()->streams();
+    return std::find(streams.begin(), streams.end(), stream) != streams.end();
+  };
+  replay();
+  EXPECT_TRUE(known());
+  for (int i = 0; i < 20; ++i) c.a.storage()->note_use(std::make_shared<driver::Stream>(stream->context(), 0));
+  EXPECT_FALSE(known());
+  replay();
+  EXPECT_TRUE(known());
 }
 
 TEST(Graph, VerifyLeavesStateAsItWas) {
