@@ -5,14 +5,15 @@
 #include <utility>
 
 #include "gpukit/base/error.h"
+#include "gpukit/memory/fence.h"
 
 namespace gpukit::runtime {
 
-struct PinnedRing::Chunk {
 namespace {
 constexpr auto kSignalSlice = std::chrono::milliseconds(50);
 }  // namespace
 
+struct PinnedRing::Chunk {
   explicit Chunk(driver::Context& context, size_t bytes) : context(context), event(context, false, true) {
     memory = static_cast<char*>(context.api().allocate_pinned(bytes));
   }
@@ -124,8 +125,8 @@ PinnedRing::Slot PinnedRing::take(bool wait_for_holders, void (*check)()) {
   context_.make_current();
   bool waited = false;
   std::exception_ptr refused;
-  std::unique_lock lock(mutex_);
   auto checked = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
   for (;;) {
     Chunk* chunk = take_idle();
     if (chunk == nullptr && !refused && chunks_.size() + growing_ < max_chunks_) {
@@ -198,7 +199,8 @@ size_t PinnedRing::trim() {
     }
     free_.clear();
   }
-  context_.make_current();
+  // Nothing uses the chunks, so a capture of this thread may go on.
+  const memory::RelaxedCapture relaxed(context_);
   const size_t count = dropped.size();
   dropped.clear();
   return count * chunk_bytes_;

@@ -182,5 +182,17 @@ TEST(PinnedRing, ManyThreadsNeverShareAChunk) {
   EXPECT_LE(ring.stats().chunks, 3u);
 }
 
+TEST(PinnedRing, TrimLeavesACaptureAlone) {
+  FakeDriver fake;
+  PinnedRing ring(context(), 100, 1);
+  ring.acquire();
+  auto stream = new_stream();
+  const driver::Api& api = context().api();
+  api.begin_capture(stream->handle());
+  EXPECT_EQ(ring.trim(), 100u);
+  EXPECT_EQ(api.capture_info(stream->handle()).status, driver::CaptureStatus::active);
+  api.destroy_graph(api.end_capture(stream->handle()));
+}
+
 }  // namespace
 }  // namespace gpukit::runtime

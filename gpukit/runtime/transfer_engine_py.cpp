@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "gpukit/base/error.h"
+#include "gpukit/memory/fence.h"
 #include "gpukit/python/notify.h"
 #include "gpukit/python/runtime_modules.h"
 #include "gpukit/python/state.h"
@@ -273,11 +274,11 @@ struct PinnedMemory {
   void* memory;
   ~PinnedMemory() {
     try {
-      context.make_current();
+      const memory::RelaxedCapture relaxed(context);
+      context.api().release_pinned(memory);
     } catch (...) {
-      return;  // the context is dead, and the memory with it
+      // The context is dead, and the memory with it.
     }
-    context.api().release_pinned(memory);
   }
 };
 
@@ -288,7 +289,7 @@ nb::object pinned_empty(nb::handle shape, nb::handle dtype, nb::handle device) {
   const Device where = to_device(device);
   auto owner = in_scope([&] {
     driver::Context& context = runtime::open_device(where).context;
-    context.make_current();
+    const memory::RelaxedCapture relaxed(context);
     return std::make_unique<PinnedMemory>(context, context.api().allocate_pinned(std::max<size_t>(bytes, 1)));
   });
   void* memory = owner->memory;

@@ -398,3 +398,18 @@ futures = [runtime.copy_to_device_async(a, np.ones(32 << 20, np.uint8)) for a in
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "Fatal" not in done.stderr and "Traceback" not in done.stderr, done.stderr
+def test_page_locked_memory_comes_and_goes_in_a_capture(device):
+    x, out = gp.ones(8), gp.zeros(8)
+    gp.add(x, x, out=out)
+    held = [runtime.pinned_empty((8,))]
+    graph = gp.CudaGraph()
+    with graph.capture():
+        gp.add(x, x, out=out)
+        held.append(runtime.pinned_empty((8,)))
+        held.clear()
+        runtime.transfers().trim()
+        gp.add(out, x, out=out)
+    graph.replay()
+    assert out.tolist() == [3.0] * 8
+
+
