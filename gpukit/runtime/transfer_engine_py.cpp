@@ -225,6 +225,8 @@ std::shared_ptr<const Py_buffer> host_side(const char* op, const char* argument,
     nb::object wanted = numpy_dtype(array.dtype()), dtype = data.attr("dtype"), shape = data.attr("shape");
     if (!dtype.equal(wanted) && dtype_from_numpy(dtype) != array.dtype())
       throw DTypeError(op, argument, std::string("have dtype ") + name(array.dtype()), nb::repr(dtype).c_str());
+    if (!nb::cast<bool>(dtype.attr("isnative")))
+      throw DTypeError(op, argument, "have native byte order", nb::repr(dtype).c_str());
     if (!shape.equal(from_dims(array.shape())))
       throw ShapeError(op, argument, "have shape " + array.shape().str(), nb::repr(shape).c_str());
     if (!nb::cast<bool>(data.attr("flags")["C_CONTIGUOUS"]))

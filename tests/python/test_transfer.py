@@ -281,6 +281,10 @@ def test_source_stays_alive_and_is_let_go(device):
     temporary = runtime.copy_to_device_async(array, np.full(3 * MIB, 7, np.uint8))
     temporary.result()
     assert int(array.to_numpy().sum(dtype=np.int64)) == 7 * 3 * MIB
+    swapped = np.dtype(np.float32).newbyteorder("S")
+    for call in (runtime.copy_to_device_async, runtime.copy_to_host_async):
+        with pytest.raises(gp.errors.DTypeError, match=f"{call.__name__}: (data|out) must have native byte order, got"):
+            call(array, np.zeros((4, 4), swapped))
 
 
 def test_callbacks_and_cancel(device):
