@@ -3,6 +3,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <map>
+#include <mutex>
+
 #include "gpukit/base/error.h"
 #include "gpukit/python/runtime_modules.h"
 #include "gpukit/runtime/device.h"
@@ -15,6 +18,7 @@ using runtime::Transfer;
 using runtime::TransferQueue;
 using runtime::TransferRecord;
 using runtime::TransferRequest;
+using runtime::TransferState;
 using runtime::TransferType;
 
 namespace {
@@ -56,6 +60,34 @@ struct QueueObject {
   QueueObject(int64_t max_concurrent, Device device) : queue(max_concurrent), device(device) {}
   TransferQueue queue;
   Device device;
+  std::mutex mutex;
+  std::map<uint64_t, std::shared_ptr<Transfer>> under_way;  // of execute(); null: not begun yet
+
+  /// False when it was cancelled or someone else copies it.
+  bool claim(uint64_t id) {
+    std::lock_guard lock(mutex);
+    const auto record = queue.find(id);
+    return record && record->state == TransferState::in_progress && under_way.emplace(id, nullptr).second;
+  }
+  void begun(uint64_t id, const std::shared_ptr<Transfer>& transfer) {
+    std::lock_guard lock(mutex);
+    under_way[id] = transfer;
+  }
+  /// The queue's record ends first, so that no cancel comes between.
+  void unclaim(uint64_t id) {
+    std::lock_guard lock(mutex);
+    under_way.erase(id);
+  }
+  bool cancel(uint64_t id) {
+    std::shared_ptr<Transfer> transfer;
+    {
+      std::lock_guard lock(mutex);
+      const auto found = under_way.find(id);
+      if (found == under_way.end()) return queue.cancel(id);
+      transfer = found->second;
+    }
+    return transfer != nullptr && transfer->cancel();
+  }
 
   uint64_t enqueue(TransferType type, uint64_t source, uint64_t destination, int64_t size, int priority,
                    std::optional<std::string> task_id) {
@@ -98,17 +130,23 @@ std::shared_ptr<Transfer> begin(const QueueObject& self, const TransferRecord& r
   return runtime::transfer_engine(self.device).submit("AsyncTransferEngine.execute", std::move(request));
 }
 
-/// Its memory is the caller's again once it is over, so an interrupted wait still ends the copy first.
-void finish(QueueObject& self, uint64_t id, const Transfer& transfer) {
-  transfer.completion()->wait();
-  try {
-    transfer.completion()->rethrow();
-    self.queue.complete(id);
-  } catch (const std::exception& error) {
-    self.queue.fail(id, error.what());
+/// Notes how a copy that is over has ended.
+void note_end(QueueObject& self, uint64_t id, const Transfer& transfer) {
+  const TransferRecord record = transfer.record();
+  switch (record.state) {
+    case TransferState::completed: self.queue.complete(id); break;
+    case TransferState::cancelled: self.queue.cancel(id); break;
+    default: self.queue.fail(id, record.error); break;
   }
+  self.unclaim(id);
 }
 
+void finish(QueueObject& self, uint64_t id, const Transfer& transfer) {
+  transfer.completion()->wait();
+  note_end(self, id, transfer);
+}
+
+/// Its memory is the caller's again once it is over, so an interrupted wait still ends the copy first.
 void abandon(QueueObject& self, uint64_t id, Transfer& transfer) {
   transfer.cancel();
   while (!transfer.completion()->ready()) {
@@ -118,17 +156,20 @@ void abandon(QueueObject& self, uint64_t id, Transfer& transfer) {
       // Another signal; the copy under way is short.
     }
   }
-  self.queue.cancel(id);
+  note_end(self, id, transfer);
 }
 
 /// Makes the copies of `records`, which are in progress. Those that fail are marked so.
 int64_t execute_all(QueueObject& self, const std::vector<TransferRecord>& records) {
   std::vector<std::pair<uint64_t, std::shared_ptr<Transfer>>> started;
   for (const TransferRecord& record : records) {
+    if (!self.claim(record.id)) continue;
     try {
       started.emplace_back(record.id, begin(self, record));
+      self.begun(record.id, started.back().second);
     } catch (const std::exception& error) {
       self.queue.fail(record.id, error.what());
+      self.unclaim(record.id);
     }
   }
   size_t next = 0;
@@ -139,8 +180,7 @@ int64_t execute_all(QueueObject& self, const std::vector<TransferRecord>& record
     throw;
   }
   int64_t done = 0;
-  for (const auto& [id, transfer] : started)
-    done += transfer->record().state == runtime::TransferState::completed ? 1 : 0;
+  for (const auto& [id, transfer] : started) done += transfer->record().state == TransferState::completed ? 1 : 0;
   return done;
 }
 
@@ -222,7 +262,9 @@ void bind_queue(nb::module_& m) {
           "fail_transfer", [](Queue& q, uint64_t id, std::string error) { return q.queue.fail(id, std::move(error)); },
           "id"_a, "error"_a)
       .def(
-          "cancel_transfer", [](Queue& q, uint64_t id) { return q.queue.cancel(id); }, "id"_a)
+          "cancel_transfer", [](Queue& q, uint64_t id) { return in_scope([&] { return q.cancel(id); }); }, "id"_a,
+          "True when it will not be copied whole. One that run() or execute() copies is Cancelled once the copy has "
+          "stopped; False when it is too late for that.")
       .def("execute", &execute, "op"_a,
            "Makes the copy of one transfer (a TransferOp or its id) after the work of the current stream, waits for it "
            "and gives the transfer as it ended. The addresses must be real.")

@@ -128,6 +128,35 @@ def test_run_marks_what_cannot_be_copied(device):
 # PinnedMemoryManager
 
 
+def test_cancel_while_run_copies():
+    states = runtime.transfer.TransferState
+    size = 192 * MIB
+    source, target = np.ones(size, np.uint8), np.empty(size, np.uint8)
+    engine = runtime.AsyncTransferEngine(1, device="cpu")
+    outcomes = []
+    for wait in (True, False):
+        target[:] = 0
+        number = engine.enqueue_h2d(source.ctypes.data, target.ctypes.data, size)
+        waiting = engine.enqueue_h2d(source.ctypes.data, target.ctypes.data, 1)
+        completed = []
+        thread = threading.Thread(target=lambda done=completed: done.append(engine.run()))
+        thread.start()
+        while wait and target[0] == 0:
+            pass
+        assert engine.cancel_transfer(waiting)
+        cancelled = engine.cancel_transfer(number)
+        thread.join()
+        whole = bool(target[::4096].all() and target[-1])
+        assert whole is not cancelled
+        assert engine.get_operation(number).state == (states.Cancelled if cancelled else states.Completed)
+        assert engine.get_operation(waiting).state == states.Cancelled
+        assert completed == [0 if cancelled else 1]
+        assert not engine.cancel_transfer(number)
+        outcomes.append(cancelled)
+    assert engine.stats().in_progress_count == 0
+    assert any(outcomes)
+
+
 def test_size_classes():
     config = runtime.PinnedPoolConfig()
     assert (config.max_size, config.enable_pooling, config.alignment) == (1024 * MIB, True, 256)
@@ -252,6 +281,10 @@ def test_wrong_arguments(device):
         runtime.copy_to_device_async(array, np.zeros((4, 5), np.float32))
     with pytest.raises(TypeError, match="data must have dtype float32"):
         runtime.copy_to_device_async(array, np.zeros((4, 4), np.int32))
+    swapped = np.dtype(np.float32).newbyteorder("S")
+    for call in (runtime.copy_to_device_async, runtime.copy_to_host_async):
+        with pytest.raises(gp.errors.DTypeError, match=f"{call.__name__}: (data|out) must have native byte order, got"):
+            call(array, np.zeros((4, 4), swapped))
     with pytest.raises(ValueError, match="C-contiguous"):
         runtime.copy_to_device_async(array, np.zeros((4, 4), np.float32).T[::1, :].T.T)
     with pytest.raises(ValueError, match="have 64 bytes"):
@@ -281,10 +314,6 @@ def test_source_stays_alive_and_is_let_go(device):
     temporary = runtime.copy_to_device_async(array, np.full(3 * MIB, 7, np.uint8))
     temporary.result()
     assert int(array.to_numpy().sum(dtype=np.int64)) == 7 * 3 * MIB
-    swapped = np.dtype(np.float32).newbyteorder("S")
-    for call in (runtime.copy_to_device_async, runtime.copy_to_host_async):
-        with pytest.raises(gp.errors.DTypeError, match=f"{call.__name__}: (data|out) must have native byte order, got"):
-            call(array, np.zeros((4, 4), swapped))
 
 
 def test_callbacks_and_cancel(device):
@@ -389,19 +418,6 @@ def test_refused_in_a_capture(device):
         runtime.copy_to_host_async(array)
 
 
-@pytest.mark.parametrize("ending", ["pass", "raise SystemExit(0)", "futures[0].add_done_callback(print)"])
-def test_interpreter_may_exit_with_copies_in_flight(ending):
-    code = f"""
-import numpy as np
-import pygpukit as gp
-from pygpukit import runtime
-arrays = [gp.zeros((32 << 20,), dtype=gp.uint8) for _ in range(4)]
-futures = [runtime.copy_to_device_async(a, np.ones(32 << 20, np.uint8)) for a in arrays]
-{ending}
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "Fatal" not in done.stderr and "Traceback" not in done.stderr, done.stderr
 def test_page_locked_memory_comes_and_goes_in_a_capture(device):
     x, out = gp.ones(8), gp.zeros(8)
     gp.add(x, x, out=out)
@@ -417,3 +433,16 @@ def test_page_locked_memory_comes_and_goes_in_a_capture(device):
     assert out.tolist() == [3.0] * 8
 
 
+@pytest.mark.parametrize("ending", ["pass", "raise SystemExit(0)", "futures[0].add_done_callback(print)"])
+def test_interpreter_may_exit_with_copies_in_flight(ending):
+    code = f"""
+import numpy as np
+import pygpukit as gp
+from pygpukit import runtime
+arrays = [gp.zeros((32 << 20,), dtype=gp.uint8) for _ in range(4)]
+futures = [runtime.copy_to_device_async(a, np.ones(32 << 20, np.uint8)) for a in arrays]
+{ending}
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "Fatal" not in done.stderr and "Traceback" not in done.stderr, done.stderr
