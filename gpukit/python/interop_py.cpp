@@ -100,10 +100,12 @@ AnyObject export_array(const Array& self, nb::handle stream, nb::handle max_vers
   std::optional<uint64_t> consumer =
       array.device().kind == DeviceKind::cpu && copied ? std::optional<uint64_t>(0) : consumer_stream(array, stream);
   if (consumer) in_scope([&] { return dlpack::publish(array, *consumer), 0; });
+  // An export restores an evicted block, which may wait.
   if (version.major >= 1)
-    return make_capsule(dlpack::export_versioned(array, copied, version, consumer.value_or(0)), kVersionedCapsule,
-                        [](PyObject* c) { drop_capsule<DLManagedTensorVersioned>(c, kVersionedCapsule); });
-  return make_capsule(dlpack::export_legacy(array, consumer.value_or(0)), kCapsule,
+    return make_capsule(
+        in_scope([&] { return dlpack::export_versioned(array, copied, version, consumer.value_or(0)); }),
+        kVersionedCapsule, [](PyObject* c) { drop_capsule<DLManagedTensorVersioned>(c, kVersionedCapsule); });
+  return make_capsule(in_scope([&] { return dlpack::export_legacy(array, consumer.value_or(0)); }), kCapsule,
                       [](PyObject* c) { drop_capsule<DLManagedTensor>(c, kCapsule); });
 }
 
