@@ -135,6 +135,20 @@ def test_looking_at_an_evicted_block_copies_nothing():
     assert block.last_access > 0 and "on_host=True" in repr(block)
 
 
+def test_blocks_of_another_pool_are_refused():
+    pool, other = memory.MemoryPool(MIB), memory.MemoryPool(MIB)
+    mine, foreign = pool.allocate(256), other.allocate(256)
+    for block in (foreign, memory.MemoryBlock(mine.id, 256)):
+        for call in (pool.free, pool.touch, pool.evict, pool.restore):
+            with pytest.raises(ValueError, match="block must be one that this pool allocated"):
+                call(block)
+        with pytest.raises(ValueError, match="^write: block"):
+            pool.write(block, np.zeros(4))
+        with pytest.raises(ValueError, match="^read: block"):
+            pool.read(block, np.uint8)
+    pool.free(mine)
+
+
 def test_copies_are_refused_in_a_capture(device):
     x, out = gp.ones(8), gp.zeros(8)
     gp.add(x, x, out=out)

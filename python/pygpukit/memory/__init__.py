@@ -166,30 +166,35 @@ class MemoryPool:
         block._pool = self._pool
         return block
 
+    def _number(self, op: str, block: MemoryBlock) -> int:
+        if block._pool is not self._pool:
+            raise ValueError(f"{op}: block must be one that this pool allocated, got {block!r} of another")
+        return block.id
+
     def free(self, block: MemoryBlock) -> None:
         """Its memory is kept for reuse."""
-        self._pool.free(block.id)
+        self._pool.free(self._number("free", block))
 
     def touch(self, block: MemoryBlock) -> None:
         """Marks the block most recently used."""
-        self._pool.touch(block.id)
+        self._pool.touch(self._number("touch", block))
 
     def evict(self, block: MemoryBlock) -> None:
         """Moves the bytes to host memory."""
-        self._pool.evict(block.id)
+        self._pool.evict(self._number("evict", block))
 
     def restore(self, block: MemoryBlock) -> None:
         """Brings the bytes back."""
-        self._pool.restore(block.id)
+        self._pool.restore(self._number("restore", block))
 
     def write(self, block: MemoryBlock, data: Any) -> None:
         """Copies an array's bytes into the block; an evicted one is restored first."""
-        self._pool.write(block.id, np.ascontiguousarray(data))
+        self._pool.write(self._number("write", block), np.ascontiguousarray(data))
 
     def read(self, block: MemoryBlock, dtype: Any) -> np.ndarray[Any, Any]:
         """The block as ``block.size // itemsize`` elements."""
         kind = np.dtype(dtype)
-        return np.frombuffer(self._pool.read(block.id), kind, block.size // kind.itemsize).copy()
+        return np.frombuffer(self._pool.read(self._number("read", block)), kind, block.size // kind.itemsize).copy()
 
     def stats(self) -> dict[str, int]:
         stats = self._pool.stats()
