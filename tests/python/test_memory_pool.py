@@ -224,6 +224,18 @@ def test_arrays_allocate_from_the_default_pool(device, default_pool):
     assert pool.used == 0
 
 
+def test_both_names_of_the_default_pool_agree(default_pool):
+    raw, pool = runtime.MemoryPool(MIB), memory.MemoryPool(MIB)
+    runtime.memory.set_default_pool(raw)
+    assert memory.get_default_pool() is raw
+    memory.set_default_pool(pool)
+    assert memory.get_default_pool() is pool
+    runtime.memory.set_default_pool(raw)
+    assert memory.get_default_pool() is raw
+    runtime.memory.set_default_pool(None)
+    assert memory.get_default_pool() is None
+
+
 def test_arrays_of_three_times_the_quota(device, default_pool):
     pool = memory.MemoryPool(8 * MIB, enable_eviction=True, device=device)
     memory.set_default_pool(pool)

@@ -219,5 +219,6 @@ def set_default_pool(pool: MemoryPool | RustMemoryPool | None) -> None:
 
 
 def get_default_pool() -> MemoryPool | RustMemoryPool | None:
-    """The pool that was set, or None."""
-    return _default
+    """The pool that was set, here or in :mod:`pygpukit.runtime.memory`, or None."""
+    current = _runtime.memory.get_default_pool()
+    return _default if isinstance(_default, MemoryPool) and _default._pool is current else current
