@@ -245,9 +245,13 @@ def test_arrays_of_three_times_the_quota(device, default_pool):
         total = array + arrays[(i * 5) % 12]
         assert float(total[7]) == i + (i * 5) % 12
         assert pool.used <= 8 * MIB
-    exported = np.from_dlpack(arrays[0]) if device == "cpu" else arrays[0]
+    exported = gp.from_dlpack(arrays[5].__dlpack__(max_version=(1, 1)))
+    before = pool.stats()["eviction_count"]
     more = [gp.ones((MIB // 2,), dtype="float32", device=device) for _ in range(4)]
-    assert float(exported[3]) == 0 and len(more) == 4
+    assert pool.stats()["eviction_count"] > before and len(more) == 4
+    assert float(exported[3]) == 5
+    arrays[5].fill(7)  # still the same memory
+    assert float(exported[3]) == 7
     del exported
 
 
@@ -255,11 +259,19 @@ def test_threads_share_a_pool_with_eviction(device, default_pool):
     pool = memory.MemoryPool(6 * MIB, enable_eviction=True, device=device)
     memory.set_default_pool(pool)
     wrong = []
+    together = threading.Barrier(4)
 
     def work(number):
+        try:
+            compute(number)
+        except BaseException as error:
+            wrong.append((number, error))
+
+    def compute(number):
         stream = gp.Stream(device=device)
         with stream:
             mine = [gp.full((MIB // 4,), number * 10 + i, dtype="float32", device=device) for i in range(4)]
+            together.wait(60)  # 16 MiB behind a wall of 6
             for step in range(10):
                 value = float((mine[step % 4] + mine[(step + 1) % 4])[step])
                 if value != 2 * number * 10 + step % 4 + (step + 1) % 4:
@@ -271,6 +283,7 @@ def test_threads_share_a_pool_with_eviction(device, default_pool):
     for thread in threads:
         thread.join()
     assert wrong == []
+    assert pool.stats()["eviction_count"] > 0
     assert pool.used <= pool.quota
 
 
