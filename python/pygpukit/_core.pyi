@@ -710,7 +710,7 @@ def set_num_threads(count: int) -> None:
 
 def _set_staged_bytes(bytes: int) -> None:
     """
-    Copies of at least this many pageable bytes go through the ring; 0: none; internal.
+    Copies of at least this many pageable bytes go through the ring; 0: the default; internal.
     """
 
 def _set_host_sms(count: int) -> None:
