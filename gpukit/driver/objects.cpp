@@ -55,13 +55,18 @@ GreenContext::~GreenContext() {
 }
 
 Stream::Stream(Context& context, int priority, std::shared_ptr<GreenContext> green)
-    : context_(context), green_(std::move(green)), handle_(nullptr), priority_(priority), id_(0) {
+    : context_(context), green_(std::move(green)), handle_(nullptr), priority_(priority), id_(0), first_id_(0) {
   if (green_ != nullptr && &green_->context() != &context_) {
     throw ArgumentError("Stream", "green", "be of " + str(device()), str(green_->context().device()));
   }
   context_.make_current();
   handle_ = green_ == nullptr ? api().create_stream(priority) : api().create_green_stream(green_->handle(), priority);
-  id_ = next_stream_id.fetch_add(1, std::memory_order_relaxed);
+  id_ = first_id_ = next_stream_id.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Stream::stand_in_for(const std::shared_ptr<Stream>& first) {
+  first_ = first;
+  first_id_ = first->id();
 }
 
 Stream::~Stream() {

@@ -108,13 +108,18 @@ class Stream {
   /// (runtime/stream_group.h).
   std::weak_ptr<runtime::StreamGroup> group;
   std::atomic<bool> moved{false};
+  /// Of a stream that takes a moved one's work: that one. Set as `group` is.
+  void stand_in_for(const std::shared_ptr<Stream>& first);
+  const std::weak_ptr<Stream>& first() const { return first_; }
+  uint64_t first_id() const { return first_id_; }  // its own, where it stands in for none
 
  private:
   Context& context_;
   std::shared_ptr<GreenContext> green_;
   StreamHandle handle_;
   int priority_;
-  uint64_t id_;
+  uint64_t id_, first_id_;
+  std::weak_ptr<Stream> first_;
 };
 
 class Event {

@@ -115,7 +115,11 @@ void StreamGroup::move_to(std::shared_ptr<driver::GreenContext> green) {
       if (first->green() != green) {
         move->to = std::make_shared<driver::Stream>(context_, first->priority(), green);
         move->to->group = weak_from_this();
-        if (StreamControl* control = left->control.load(std::memory_order_acquire)) control->moved(left, move->to);
+        move->to->stand_in_for(first);
+        // Whoever takes the first stream under control right now may not have seen the one that is left.
+        StreamControl* control = left->control.load(std::memory_order_acquire);
+        if (control == nullptr) control = first->control.load(std::memory_order_acquire);
+        if (control != nullptr) control->moved(left, move->to);
         list_stream(move->to, label_);
       }
       driver::Stream& target = move->to != nullptr ? *move->to : *first;
@@ -203,6 +207,14 @@ const std::shared_ptr<driver::Stream>& resolve_moved(const std::shared_ptr<drive
   const std::shared_ptr<driver::Stream>& target = slot->move->to != nullptr ? slot->move->to : stream;
   slot->move->follow(*target);
   return target;
+}
+
+std::shared_ptr<driver::Stream> stand_in(const driver::Stream& first) {
+  const std::shared_ptr<StreamGroup> group = first.group.lock();
+  if (group == nullptr) return nullptr;
+  std::lock_guard lock(group->mutex_);
+  auto found = group->entries_.find(first.id());
+  return found == group->entries_.end() || found->second.move == nullptr ? nullptr : found->second.move->to;
 }
 
 std::shared_ptr<driver::Stream> new_stream(Device device, int priority) {

@@ -42,6 +42,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
 
  private:
   friend const std::shared_ptr<driver::Stream>& resolve_moved(const std::shared_ptr<driver::Stream>& stream);
+  friend std::shared_ptr<driver::Stream> stand_in(const driver::Stream& first);
   struct Entry {
     std::weak_ptr<driver::Stream> first;  // what make_stream gave
     std::shared_ptr<StreamMove> move;     // null: it was never moved
@@ -64,6 +65,9 @@ const std::shared_ptr<driver::Stream>& resolve_moved(const std::shared_ptr<drive
 inline const std::shared_ptr<driver::Stream>& resolve(const std::shared_ptr<driver::Stream>& stream) {
   return stream->moved.load(std::memory_order_acquire) ? resolve_moved(stream) : stream;
 }
+
+/// The stream that stands in for `first` now, or null. Unlike resolve() it submits nothing.
+std::shared_ptr<driver::Stream> stand_in(const driver::Stream& first);
 
 /// A stream beside the current one of `device`: of the same session, on the same SMs. Throws CudaError, DeviceError.
 std::shared_ptr<driver::Stream> new_stream(Device device, int priority);

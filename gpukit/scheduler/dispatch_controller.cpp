@@ -7,6 +7,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/base/files.h"
+#include "gpukit/runtime/stream_group.h"
 #include "gpukit/runtime/waiter.h"
 #include "gpukit/scheduler/dispatch_controller_state.h"
 
@@ -49,14 +50,18 @@ DispatchController::State::Tenant& DispatchController::State::tenant(const char*
   return found->second;
 }
 
-DispatchController::State::StreamEntry* DispatchController::State::entry(uint64_t stream_id) {
-  auto found = streams.find(stream_id);
+DispatchController::State::StreamEntry* DispatchController::State::entry(uint64_t first_id) {
+  auto found = streams.find(first_id);
   return found == streams.end() ? nullptr : &found->second;
 }
 
-void DispatchController::State::drop_stream(uint64_t stream_id) {
-  streams.erase(stream_id);
-  pacing.release_stream(static_cast<int64_t>(stream_id));
+DispatchController::State::StreamEntry* DispatchController::State::entry(const driver::Stream& stream) {
+  return entry(stream.first_id());
+}
+
+void DispatchController::State::drop_stream(uint64_t first_id) {
+  streams.erase(first_id);
+  pacing.release_stream(static_cast<int64_t>(first_id));
   if (streams.empty() && flights.empty()) {
     spare.clear();
     last_end.reset();
@@ -66,25 +71,56 @@ void DispatchController::State::drop_stream(uint64_t stream_id) {
 void DispatchController::State::drop_expired() {
   for (auto at = streams.begin(); at != streams.end();) {
     const uint64_t id = at->first;
-    const bool gone = at->second.stream.expired();
+    const bool gone = at->second.first.expired();
     ++at;
     if (gone) drop_stream(id);
   }
 }
 
-DispatchController::State::StreamEntry& DispatchController::State::enter(
-    const std::shared_ptr<driver::Stream>& stream) {
-  StreamEntry& entry = streams[stream->id()];
+DispatchController::State::StreamEntry* DispatchController::State::take(StreamControl* self,
+                                                                        const std::shared_ptr<driver::Stream>& stream,
+                                                                        Streams& held) {
+  auto control = [&](driver::Stream& of) {
+    StreamControl* now = nullptr;
+    return of.control.compare_exchange_strong(now, self) || now == self;
+  };
+  if (!control(*stream)) return nullptr;
+  StreamEntry& entry = streams[stream->first_id()];
   if (entry.attachment == 0) entry.attachment = ++next_attachment;
-  entry.stream = stream;
-  return entry;
+  entry.first = stream->first_id() == stream->id() ? stream : stream->first();
+  Streams added{stream};
+  if (auto first = stream->first().lock(); first != nullptr && control(*first)) added.push_back(std::move(first));
+  for (const auto& one : added) {
+    std::erase_if(entry.streams, [&](const auto& known) {
+      return known.expired() || (!known.owner_before(one) && !one.owner_before(known));
+    });
+    entry.streams.push_back(one);
+  }
+  held.insert(held.end(), added.begin(), added.end());
+  return &entry;
 }
 
-void DispatchController::State::settle_entry(StreamControl* self, const std::shared_ptr<driver::Stream>& stream) {
-  const StreamEntry* known = entry(stream->id());
-  if (known != nullptr && (known->attached || known->watched)) return;
-  stream->control.compare_exchange_strong(self, nullptr);
-  drop_stream(stream->id());
+void DispatchController::State::let_pass(StreamEntry& entry) {
+  entry.in_flight = 0;
+  entry.attachment = ++next_attachment;
+}
+
+void DispatchController::State::settle_entry(StreamControl* self, uint64_t first_id, Streams& held) {
+  const StreamEntry* known = entry(first_id);
+  if (known == nullptr || known->in_use()) return;
+  for (const auto& stream : known->streams) {
+    StreamControl* now = self;
+    if (auto alive = stream.lock()) {
+      alive->control.compare_exchange_strong(now, nullptr);
+      held.push_back(std::move(alive));
+    }
+  }
+  drop_stream(first_id);
+}
+
+TenantId DispatchController::State::turns_of(TenantId id) const {
+  auto found = tenants.find(id);
+  return found == tenants.end() || found->second.options.weight > 0 ? id : found->second.turns;
 }
 
 void DispatchController::State::set_weight(TenantId id, Tenant& of, double weight) {
@@ -103,7 +139,7 @@ TenantUsage DispatchController::State::usage_of(TenantId id, const Tenant& of) c
   usage.name = of.options.name;
   usage.weight = of.options.weight;
   usage.bytes_per_second = of.options.bytes_per_second;
-  for (const auto& [stream, entry] : streams) usage.streams += entry.options.tenant == id ? 1 : 0;
+  for (const auto& [stream, entry] : streams) usage.streams += entry.tenant() == id ? 1 : 0;
   for (const auto& [ticket, flight] : flights) {
     if (flight.record.tenant != id) continue;
     ++(moves_bytes(flight.record.kind) ? usage.pending_copies : usage.pending_kernels);
@@ -154,14 +190,19 @@ DispatchController& DispatchController::of(Device device) {
 DispatchController::DispatchController(Clock& clock) : state_(std::make_shared<State>(clock)) {}
 
 DispatchController::~DispatchController() {
+  State::Streams held;  // goes after the lock
   State::Lock lock(state_->mutex);
   state_->closed = "the dispatch controller is gone";
   state_->wake_all();
   state_->changed.wait(lock, [&] { return state_->waiting == 0 && state_->submitting == 0; });
   for (auto& [id, entry] : state_->streams) {
-    auto stream = entry.stream.lock();
-    StreamControl* self = this;
-    if (stream != nullptr) stream->control.compare_exchange_strong(self, nullptr);
+    for (const auto& known : entry.streams) {
+      StreamControl* self = this;
+      if (auto stream = known.lock()) {
+        stream->control.compare_exchange_strong(self, nullptr);
+        held.push_back(std::move(stream));
+      }
+    }
   }
   state_->streams.clear();
   state_->observers.reset();
@@ -198,103 +239,151 @@ void DispatchController::set_bytes_per_second(TenantId id, double bytes_per_seco
   state_->wake_all();
 }
 
-void DispatchController::remove_tenant(TenantId id) {
-  std::vector<std::shared_ptr<driver::Stream>> owned;
-  {
-    std::lock_guard lock(state_->mutex);
-    state_->tenant("remove_tenant", id);
-    for (const auto& [stream_id, entry] : state_->streams)
-      if (entry.options.tenant == id)
-        if (auto stream = entry.stream.lock()) owned.push_back(std::move(stream));
-  }
-  for (const auto& stream : owned) detach(stream);
+bool DispatchController::set_turns(TenantId id, TenantId other) {
   std::lock_guard lock(state_->mutex);
+  auto found = state_->tenants.find(id);
+  if (found == state_->tenants.end() || (other != kNoTenant && !state_->tenants.contains(other))) return false;
+  found->second.turns = other;
+  return true;
+}
+
+void DispatchController::remove_tenant(TenantId id) {
+  State::Streams held;  // goes after the lock
+  std::lock_guard lock(state_->mutex);
+  state_->tenant("remove_tenant", id);
+  std::vector<uint64_t> left;
+  for (auto& [first_id, entry] : state_->streams) {
+    const bool its_own = entry.tenant() == id;
+    if (entry.member == id) entry.member = kNoTenant;
+    if (entry.options.tenant == id) {
+      entry.attached = false;
+      entry.options = {};
+      state_->pacing.release_stream(static_cast<int64_t>(first_id));
+    }
+    if (its_own && !entry.attached) state_->let_pass(entry);
+    if (!entry.in_use()) left.push_back(first_id);
+  }
+  for (uint64_t first_id : left) state_->settle_entry(this, first_id, held);
+  for (auto& [other_id, tenant] : state_->tenants)
+    if (tenant.turns == id) tenant.turns = kNoTenant;
+  state_->wake_all();
   state_->fair.remove(id);
   state_->tenants.erase(id);
-  state_->wake_all();
 }
 
 void DispatchController::attach(const std::shared_ptr<driver::Stream>& stream, const StreamOptions& options) {
   amount("attach", "launch_bandwidth", options.launch_bandwidth);
   if (options.max_in_flight < 0)
     throw ArgumentError("attach", "max_in_flight", "be 0 (no limit) or more", std::to_string(options.max_in_flight));
-  std::lock_guard lock(state_->mutex);
-  if (options.tenant != kNoTenant) state_->tenant("attach", options.tenant);
-  state_->drop_expired();
-  StreamControl* now = stream->control.load(std::memory_order_acquire);
-  if (now != nullptr && now != this) throw Error("attach: the stream is already under another control");
-  const auto pacing_id = static_cast<int64_t>(stream->id());
-  if (!(options.launch_bandwidth > 0)) {
-    state_->pacing.release_stream(pacing_id);
-  } else if (!state_->pacing.allocate_stream(pacing_id, options.launch_bandwidth)) {
-    throw ArgumentError("attach", "launch_bandwidth",
-                        "be at most " + std::to_string(state_->pacing.stats().available_bandwidth) + ", what is left",
-                        std::to_string(options.launch_bandwidth));
+  State::Streams held;  // goes after the lock
+  {
+    std::lock_guard lock(state_->mutex);
+    if (options.tenant != kNoTenant) state_->tenant("attach", options.tenant);
+    state_->drop_expired();
+    State::StreamEntry* entry = state_->take(this, stream, held);
+    if (entry == nullptr) throw Error("attach: the stream is already under another control");
+    const auto pacing_id = static_cast<int64_t>(stream->first_id());
+    if (!(options.launch_bandwidth > 0)) {
+      state_->pacing.release_stream(pacing_id);
+    } else if (!state_->pacing.allocate_stream(pacing_id, options.launch_bandwidth)) {
+      state_->settle_entry(this, stream->first_id(), held);
+      throw ArgumentError("attach", "launch_bandwidth",
+                          "be at most " + std::to_string(state_->pacing.stats().available_bandwidth) + ", what is left",
+                          std::to_string(options.launch_bandwidth));
+    }
+    entry->options = options;
+    entry->attached = true;
+    state_->wake_all();
   }
-  State::StreamEntry& entry = state_->enter(stream);
-  entry.options = options;
-  entry.attached = true;
-  stream->control.store(this, std::memory_order_release);
-  state_->wake_all();
+  follow(stream);
+}
+
+/// The stream that has the work now is under the same control. A later move finds the first one's control and tells.
+void DispatchController::follow(const std::shared_ptr<driver::Stream>& stream) {
+  State::Streams held;  // goes after the lock
+  const std::shared_ptr<driver::Stream> first = stream->first().lock();
+  // Without our lock: a move tells us while it has the group's.
+  const std::shared_ptr<driver::Stream> now = runtime::stand_in(first != nullptr ? *first : *stream);
+  if (now == nullptr || now == stream) return;
+  std::lock_guard lock(state_->mutex);
+  if (state_->entry(*now) != nullptr) state_->take(this, now, held);
 }
 
 void DispatchController::detach(const std::shared_ptr<driver::Stream>& stream) {
+  State::Streams held;  // goes after the lock
   std::lock_guard lock(state_->mutex);
-  if (State::StreamEntry* entry = state_->entry(stream->id()); entry != nullptr && entry->attached) {
-    // Whoever waits by the old rules passes freely.
+  State::StreamEntry* entry = state_->entry(*stream);
+  if (entry == nullptr) return;
+  if (entry->attached) {
+    state_->let_pass(*entry);
     entry->attached = false;
     entry->options = {};
-    entry->in_flight = 0;
-    entry->attachment = ++state_->next_attachment;
-    state_->pacing.release_stream(static_cast<int64_t>(stream->id()));
+    state_->pacing.release_stream(static_cast<int64_t>(stream->first_id()));
   }
-  state_->settle_entry(this, stream);
+  state_->settle_entry(this, stream->first_id(), held);
+  state_->wake_all();
+}
+
+bool DispatchController::join(const std::shared_ptr<driver::Stream>& stream, TenantId tenant) {
+  State::Streams held;  // goes after the lock
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->tenant("join", tenant);
+    state_->drop_expired();
+    State::StreamEntry* entry = state_->take(this, stream, held);
+    if (entry == nullptr) return false;
+    entry->member = tenant;
+    state_->wake_all();
+  }
+  follow(stream);
+  return true;
+}
+
+void DispatchController::leave(const std::shared_ptr<driver::Stream>& stream) {
+  State::Streams held;  // goes after the lock
+  std::lock_guard lock(state_->mutex);
+  State::StreamEntry* entry = state_->entry(*stream);
+  if (entry == nullptr || entry->member == kNoTenant) return;
+  entry->member = kNoTenant;
+  if (!entry->attached) state_->let_pass(*entry);
+  state_->settle_entry(this, stream->first_id(), held);
   state_->wake_all();
 }
 
 bool DispatchController::watch(const std::shared_ptr<driver::Stream>& stream) {
+  State::Streams held;  // goes after the lock
   std::lock_guard lock(state_->mutex);
   state_->drop_expired();
-  StreamControl* now = nullptr;
-  if (!stream->control.compare_exchange_strong(now, this) && now != this) return false;
-  state_->enter(stream).watched = true;
-  return true;
+  State::StreamEntry* entry = state_->take(this, stream, held);
+  if (entry != nullptr) entry->watched = true;
+  return entry != nullptr;
 }
 
 void DispatchController::unwatch(const std::shared_ptr<driver::Stream>& stream) {
+  State::Streams held;  // goes after the lock
   std::lock_guard lock(state_->mutex);
-  State::StreamEntry* entry = state_->entry(stream->id());
+  State::StreamEntry* entry = state_->entry(*stream);
   if (entry == nullptr || !entry->watched) return;
   entry->watched = false;
-  state_->settle_entry(this, stream);
+  state_->settle_entry(this, stream->first_id(), held);
   state_->wake_all();
 }
 
-void DispatchController::moved(const std::shared_ptr<driver::Stream>& from, const std::shared_ptr<driver::Stream>& to) {
-  StreamOptions options;
-  bool is_attached = false, watched = false;
-  {
-    std::lock_guard lock(state_->mutex);
-    const State::StreamEntry* entry = state_->entry(from->id());
-    if (entry == nullptr) return;
-    options = entry->options;
-    is_attached = entry->attached;
-    watched = entry->watched;
-    state_->pacing.release_stream(static_cast<int64_t>(from->id()));
-  }
-  if (is_attached) attach(to, options);
-  if (watched) watch(to);
+void DispatchController::moved(const std::shared_ptr<driver::Stream>&, const std::shared_ptr<driver::Stream>& to) {
+  State::Streams held;  // goes after the lock
+  std::lock_guard lock(state_->mutex);
+  if (state_->entry(*to) != nullptr) state_->take(this, to, held);
 }
 
 bool DispatchController::attached(const driver::Stream& stream) const {
   std::lock_guard lock(state_->mutex);
-  const State::StreamEntry* entry = state_->entry(stream.id());
-  return entry != nullptr && entry->attached;
+  const State::StreamEntry* entry = state_->entry(stream);
+  return entry != nullptr && (entry->attached || entry->member != kNoTenant);
 }
 
 void DispatchController::cancel_waiting(const driver::Stream& stream, const std::string& why) {
   std::lock_guard lock(state_->mutex);
-  State::StreamEntry* entry = state_->entry(stream.id());
+  State::StreamEntry* entry = state_->entry(stream);
   if (entry == nullptr) return;
   ++entry->cancels;
   entry->why = why;
@@ -322,7 +411,7 @@ void DispatchController::remove_observer(const std::shared_ptr<LaunchObserver>& 
 
 int64_t DispatchController::in_flight(const driver::Stream& stream) const {
   std::lock_guard lock(state_->mutex);
-  const State::StreamEntry* entry = state_->entry(stream.id());
+  const State::StreamEntry* entry = state_->entry(stream);
   return entry == nullptr ? 0 : entry->in_flight;
 }
 

@@ -107,14 +107,23 @@ class DispatchController final : public runtime::StreamControl {
   /// Throws ArgumentError for an unknown tenant or a bad value.
   void set_weight(TenantId tenant, double weight);
   void set_bytes_per_second(TenantId tenant, double bytes_per_second);
-  /// Detaches its streams. What waits goes on without control.
+  /// While it has no weight of its own, work of `tenant` takes turns as work of `other` does; kNoTenant: it takes none.
+  /// False when one of them is unknown.
+  bool set_turns(TenantId tenant, TenantId other);
+  /// Detaches its streams; those that joined leave. What waits goes on without control.
   void remove_tenant(TenantId tenant);
 
-  /// Takes the stream under control, or changes its options. Throws Error when another control has it, ArgumentError
-  /// for an unknown tenant, a bad value, or a launch_bandwidth above what is left.
+  /// Takes the stream under control, or changes its options; they stay with it when its work moves to other SMs. Throws
+  /// Error when another control has it, ArgumentError for an unknown tenant, a bad value, or a launch_bandwidth above
+  /// what is left.
   void attach(const std::shared_ptr<driver::Stream>& stream, const StreamOptions& options = {});
   /// Later submissions pass freely, and so does what waits; what is in flight is still recorded.
   void detach(const std::shared_ptr<driver::Stream>& stream);
+  /// The stream's work is of `tenant` where attach() names no tenant; what attach() set stays. False when another
+  /// control has the stream.
+  bool join(const std::shared_ptr<driver::Stream>& stream, TenantId tenant);
+  void leave(const std::shared_ptr<driver::Stream>& stream);
+  /// Attached or joined.
   bool attached(const driver::Stream& stream) const;
   /// Records what passes without a limit of its own, also while it is attached, and beyond that. False when another
   /// control has the stream.
@@ -147,6 +156,7 @@ class DispatchController final : public runtime::StreamControl {
 
  private:
   struct State;
+  void follow(const std::shared_ptr<driver::Stream>& stream);
   std::shared_ptr<State> state_;  // shared with the waiter's callbacks
 };
 

@@ -27,17 +27,25 @@ struct DispatchController::State : std::enable_shared_from_this<State> {
 
   struct Flight {
     LaunchRecord record;
-    uint64_t attachment = 0;  // of the stream, when it asked
-    bool counted = false;     // in its stream's in_flight
-    bool fair = false;        // has its tenant's turn, or had it
+    uint64_t stream = 0;         // of its entry
+    uint64_t attachment = 0;     // of the stream, when it asked
+    TenantId turns = kNoTenant;  // whose turn it takes
+    bool counted = false;        // in its stream's in_flight
+    bool fair = false;           // has its tenant's turn, or had it
     double charged_us = 0;
     double ahead_us = 0;  // what it is expected to take
     std::shared_ptr<driver::Event> begin, end;
   };
+  using Streams = std::vector<std::shared_ptr<driver::Stream>>;
+  /// A stream and those that stand in for it while its work runs on other SMs: one set of limits for all.
   struct StreamEntry {
-    std::weak_ptr<driver::Stream> stream;
-    StreamOptions options;
-    bool attached = false, watched = false;  // one of them at least
+    std::weak_ptr<driver::Stream> first;
+    std::vector<std::weak_ptr<driver::Stream>> streams;  // under control
+    StreamOptions options;                               // of attach()
+    TenantId member = kNoTenant;                         // of join()
+    bool attached = false, watched = false;
+    bool in_use() const { return attached || watched || member != kNoTenant; }
+    TenantId tenant() const { return options.tenant != kNoTenant ? options.tenant : member; }
     uint64_t attachment = 0;
     int64_t in_flight = 0;
     uint64_t cancels = 0;
@@ -47,6 +55,7 @@ struct DispatchController::State : std::enable_shared_from_this<State> {
     TenantOptions options;
     TokenBucket bucket;
     TenantUsage usage;
+    TenantId turns = kNoTenant;  // whose turns it takes while it has no weight
     std::deque<uint64_t> queue;  // tickets that wait for the tenant's turn
     // Theirs alone: waking everyone would take the processor from whoever is about to launch again.
     std::shared_ptr<std::condition_variable> turn_changed = std::make_shared<std::condition_variable>();
@@ -58,12 +67,19 @@ struct DispatchController::State : std::enable_shared_from_this<State> {
 
   // dispatch_controller.cpp; each needs the lock.
   Tenant& tenant(const char* op, TenantId id);
-  StreamEntry* entry(uint64_t stream_id);
-  void drop_stream(uint64_t stream_id);
+  StreamEntry* entry(const driver::Stream& stream);
+  StreamEntry* entry(uint64_t first_id);
+  void drop_stream(uint64_t first_id);
   void drop_expired();
-  StreamEntry& enter(const std::shared_ptr<driver::Stream>& stream);
-  /// Ends what stands at the gate when neither attached nor watched.
-  void settle_entry(StreamControl* self, const std::shared_ptr<driver::Stream>& stream);
+  /// The entry, made where there is none, with the stream and the one it stands in for under control. Null when another
+  /// control has the stream. What `held` gets must go after the lock.
+  StreamEntry* take(StreamControl* self, const std::shared_ptr<driver::Stream>& stream, Streams& held);
+  /// Whoever waits by the old rules passes freely.
+  void let_pass(StreamEntry& entry);
+  /// Ends what stands at the gate of an entry that is not in use.
+  void settle_entry(StreamControl* self, uint64_t first_id, Streams& held);
+  /// Whose turns the tenant takes.
+  TenantId turns_of(TenantId id) const;
   void set_weight(TenantId id, Tenant& of, double weight);
   TenantUsage usage_of(TenantId id, const Tenant& of) const;
   void tell(Lock& lock, Notice notice, const LaunchRecord& record);  // lets the lock go meanwhile

@@ -15,6 +15,7 @@
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/graph.h"
 #include "gpukit/runtime/launch_gate.h"
+#include "gpukit/runtime/stream_group.h"
 #include "gpukit/runtime/transfer.h"
 #include "gpukit/runtime/waiter.h"
 #include "tests/support/fake_driver.h"
@@ -330,6 +331,125 @@ TEST(DispatchController, PacesLaunchesAndBytesOnItsClock) {
   EXPECT_GE(controller.usage(tenant).wait_us, 8.8e6);
   controller.detach(paced);
   controller.detach(copies);
+}
+
+class DispatchMoves : public ::testing::Test {
+ protected:
+  DispatchMoves() { driver::set_host_sms(32); }
+  ~DispatchMoves() override {
+    runtime::Waiter::of(kCpu).drain();
+    runtime::forget_moved_streams();
+    driver::set_host_sms(0);
+  }
+  std::shared_ptr<driver::GreenContext> green() {
+    driver::Context& context = runtime::open_device(kCpu).context;
+    context.make_current();
+    return std::make_shared<driver::GreenContext>(driver::SmSplit(context), std::vector<int>{0});
+  }
+  /// Milliseconds of the controller's clock between two launches.
+  double pace() {
+    work_on(stream);
+    const int64_t start = clock.now_ns();
+    work_on(stream);
+    return static_cast<double>(clock.now_ns() - start) / 1e6;
+  }
+
+  FakeDriver driver;
+  std::shared_ptr<runtime::StreamGroup> group = runtime::StreamGroup::make(runtime::open_device(kCpu).context);
+  StreamPtr stream = group->make_stream(0);
+  VirtualClock clock{0, true};
+  DispatchController controller{clock};
+};
+
+TEST_F(DispatchMoves, LimitsStayWithAStreamWhoseWorkMoves) {
+  controller.attach(stream, {.launch_bandwidth = 0.8});
+  EXPECT_NEAR(pace(), 20, 0.1);
+  group->move_to(green());
+  EXPECT_NEAR(pace(), 20, 0.1);
+  group->move_to(green());
+  EXPECT_NEAR(pace(), 20, 0.1);
+  group->move_to(nullptr);
+  EXPECT_NEAR(pace(), 20, 0.1);
+  controller.detach(stream);
+  EXPECT_EQ(pace(), 0);
+  EXPECT_NO_THROW(controller.attach(new_stream(), {.launch_bandwidth = 1.0}));  // nothing is left booked
+}
+
+TEST_F(DispatchMoves, LimitsChangeWhileTheWorkIsElsewhere) {
+  controller.attach(stream, {.launch_bandwidth = 0.5});
+  group->move_to(green());
+  controller.detach(stream);
+  EXPECT_EQ(pace(), 0);
+  EXPECT_EQ(runtime::resolve(stream)->control.load(), nullptr);
+  group->move_to(nullptr);
+  EXPECT_EQ(pace(), 0);
+  EXPECT_EQ(stream->control.load(), nullptr);
+
+  group->move_to(green());
+  controller.attach(stream, {.launch_bandwidth = 0.8});
+  EXPECT_NEAR(pace(), 20, 0.1);
+  controller.attach(runtime::resolve(stream), {.launch_bandwidth = 0.6});  // the same stream by another name
+  EXPECT_NEAR(pace(), 40, 0.1);
+  group->move_to(nullptr);
+  EXPECT_NEAR(pace(), 40, 0.1);
+}
+
+TEST_F(DispatchMoves, AMoveThatFailsLeavesTheLimits) {
+  StreamPtr second = group->make_stream(0);
+  controller.attach(stream, {.launch_bandwidth = 0.4});
+  controller.attach(second, {.launch_bandwidth = 0.4});
+  driver.fail_nth_of("cuGreenCtxStreamCreate", 2, driver::kErrorOutOfMemory);
+  EXPECT_THROW(group->move_to(green()), CudaError);
+  driver.stop_failing();
+  EXPECT_NEAR(pace(), 60, 0.1);
+  stream = second;
+  EXPECT_NEAR(pace(), 60, 0.1);
+}
+
+TEST_F(DispatchMoves, TheInFlightLimitCountsWhatWasThereBefore) {
+  controller.attach(stream, {.max_in_flight = 2});
+  driver.defer(true);
+  driver.queries_run(false);
+  work_on(stream);
+  group->move_to(green());
+  work_on(stream);
+  EXPECT_EQ(controller.in_flight(*stream), 2);
+  driver.run_all(1);
+  driver.defer(false);
+  controller.drain();
+  EXPECT_EQ(controller.in_flight(*stream), 0);
+  group->move_to(nullptr);
+  work_on(stream);
+  controller.drain();
+  EXPECT_EQ(controller.in_flight(*stream), 0);
+}
+
+TEST(DispatchController, MembershipAndLimitsAreApart) {
+  DispatchController controller;
+  StreamPtr stream = new_stream();
+  const TenantId rest = controller.add_tenant({.name = "rest", .weight = 1});
+  const TenantId own = controller.add_tenant({.name = "own"});
+  auto tenant_of_next = [&] {
+    work_on(stream);
+    controller.drain();
+    return controller.records().back().context;
+  };
+  controller.attach(stream, {.max_in_flight = 3});
+  EXPECT_TRUE(controller.join(stream, rest));
+  EXPECT_EQ(tenant_of_next(), "rest");
+  controller.attach(stream, {.tenant = own});
+  EXPECT_EQ(tenant_of_next(), "own");
+  controller.detach(stream);
+  EXPECT_EQ(tenant_of_next(), "rest");
+  controller.attach(stream, {.max_in_flight = 3});
+  controller.remove_tenant(rest);
+  EXPECT_TRUE(controller.attached(*stream));  // by its limit
+  EXPECT_EQ(tenant_of_next(), "");
+  controller.detach(stream);
+  EXPECT_EQ(stream->control.load(), nullptr);
+  DispatchController other;
+  other.attach(stream);
+  EXPECT_FALSE(controller.join(stream, own));
 }
 
 /// The largest difference between what a tenant got of the time and its part of the weights.

@@ -104,7 +104,7 @@ void DispatchController::State::wait_for_limits(Lock& lock, Wait& wait) {
 
 void DispatchController::State::wait_for_turn(Lock& lock, Wait& wait) {
   Flight& flight = flights.at(wait.ticket);
-  const TenantId id = flight.record.tenant;
+  const TenantId id = turns_of(flight.record.tenant);
   if (is_copy(flight.record.kind) || !fair.has(id)) return;
   tenants.at(id).queue.push_back(wait.ticket);
   const std::shared_ptr<std::condition_variable> turn_changed = tenants.at(id).turn_changed;
@@ -139,6 +139,7 @@ void DispatchController::State::wait_for_turn(Lock& lock, Wait& wait) {
   turn_changed->notify_all();  // another thread of the tenant is the first now
   flight.charged_us = fair.start(id, clock.now_ns());
   flight.fair = true;
+  flight.turns = id;
   flight.ahead_us = flight.charged_us > 0 ? flight.charged_us : kFairAheadUs;
   fair_ahead_us += flight.ahead_us;
   turn = wait.ticket;
@@ -188,11 +189,11 @@ uint64_t DispatchController::admit(const std::shared_ptr<driver::Stream>& stream
   // A forked child runs without control: what its parent had in flight never ends there.
   if (s.generation != files::fork_generation()) return 0;
   State::Lock lock(s.mutex);
-  State::StreamEntry* entry = s.entry(stream->id());
+  State::StreamEntry* entry = s.entry(*stream);
   if (entry == nullptr) return 0;
   const uint64_t ticket = ++s.next_ticket;
   const int64_t queued = s.clock.now_ns();
-  State::Wait wait{ticket, stream->id(), entry->attachment, entry->cancels, real_clock().now_ns()};
+  State::Wait wait{ticket, stream->first_id(), entry->attachment, entry->cancels, real_clock().now_ns()};
   {
     State::Flight& flight = s.flights[ticket];
     LaunchRecord& record = flight.record;
@@ -201,11 +202,12 @@ uint64_t DispatchController::admit(const std::shared_ptr<driver::Stream>& stream
     record.kind = kind;
     record.bytes = bytes;
     record.stream_id = stream->id();
-    record.tenant = entry->options.tenant;
+    record.tenant = entry->tenant();
     if (auto tenant = s.tenants.find(record.tenant); tenant != s.tenants.end())
       record.context = tenant->second.options.name;
     if (const std::string* note = LaunchNote::current()) record.note = *note;
     record.queued_ns = queued;
+    flight.stream = stream->first_id();
     flight.attachment = entry->attachment;
     ++s.waiting;
     s.tell(lock, &LaunchObserver::on_queued, record);
@@ -322,7 +324,7 @@ void DispatchController::State::finish(uint64_t ticket, KernelState state, int c
 /// Gives back what the flight held.
 void DispatchController::State::settle(Flight& flight, double device_us) {
   const LaunchRecord& record = flight.record;
-  StreamEntry* stream = entry(record.stream_id);
+  StreamEntry* stream = entry(flight.stream);
   if (flight.counted && stream != nullptr && stream->attachment == flight.attachment) --stream->in_flight;
   if (!flight.fair) return;
   if (turn == record.id) turn = 0;
@@ -331,7 +333,7 @@ void DispatchController::State::settle(Flight& flight, double device_us) {
   double actual = device_us;
   if (record.state == KernelState::completed && actual < 0)
     actual = static_cast<double>(record.completed_ns - record.launched_ns) / 1e3;
-  fair.finish(record.tenant, flight.charged_us, actual, clock.now_ns());
+  fair.finish(flight.turns, flight.charged_us, actual, clock.now_ns());
 }
 
 void DispatchController::State::count(const LaunchRecord& record) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -250,6 +251,31 @@ def test_paced_without_sets_of_sms():
             assert (gp.ones((8,)) + 1).sum().item() == 16.0
         assert p.usage.total_kernels > 0
         m.clear()
+
+
+def test_limits_of_a_stream_stay_when_sms_move(sms):
+    controller = runtime.dispatch.controller("cpu")
+    m = runtime.PartitionManager(device="cpu")
+    stream = gp.Stream()
+    x = gp.zeros((4,))
+
+    def waited():
+        start = time.monotonic()
+        with stream:
+            for _ in range(3):
+                gp.add(x, 1.0, out=x)
+        return time.monotonic() - start
+
+    controller.attach(stream, launch_bandwidth=0.8)  # every 20 ms
+    assert waited() >= 0.039
+    m.create_partition("a", "A", limits(0.5))
+    assert waited() >= 0.039
+    m.clear()
+    assert waited() >= 0.039
+    controller.detach(stream)
+    other = gp.Stream()
+    controller.attach(other, launch_bandwidth=1.0)  # nothing is left booked
+    controller.detach(other)
 
 
 def test_visibility_lists_settings(monkeypatch):
