@@ -6,6 +6,7 @@
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/waiter.h"
 #include "gpukit/scheduler/dispatch_controller.h"
+#include "gpukit/scheduler/partition_rest.h"
 
 namespace gpukit::scheduler {
 
@@ -114,9 +115,11 @@ void SessionOwner::close(const char* op) {
     throw;
   }
   group_->set_hook([what = what_](const auto&) { throw Error("Stream: " + what + " was deleted; leave its session"); });
+  // Before the gate is closed: nobody takes the streams under another control after that.
+  PartitionRest::of(device_).remove_group(group_);
   for (const auto& stream : group_->streams()) {
-    if (DispatchController& controller = DispatchController::of(device_); controller.attached(*stream))
-      controller.detach(stream);
+    DispatchController::of(device_).detach(stream);
+    DispatchController::of(device_).leave(stream);
     stream->control.store(&closed_gate(), std::memory_order_release);
   }
 }

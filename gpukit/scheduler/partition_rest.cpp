@@ -81,46 +81,58 @@ void PartitionRest::add_group(const std::shared_ptr<runtime::StreamGroup>& group
   group->set_hook([this](const std::shared_ptr<driver::Stream>& stream) { admit_stream(stream); });
   std::lock_guard lock(mutex_);
   std::erase_if(groups_, [](const auto& known) { return known.expired(); });
+  if (tenant_ != kNoTenant) join_locked(*group, tenant_);
   groups_.push_back(group);
-  update_locked();
+}
+
+void PartitionRest::remove_group(const std::shared_ptr<runtime::StreamGroup>& group) {
+  DispatchController& controller = DispatchController::of(device_);
+  std::lock_guard lock(mutex_);
+  std::erase_if(groups_, [&](const auto& known) { return !known.owner_before(group) && !group.owner_before(known); });
+  for (const auto& stream : group->streams()) controller.leave(stream);
 }
 
 void PartitionRest::admit_stream(const std::shared_ptr<driver::Stream>& stream) {
   std::lock_guard lock(mutex_);
-  if (tenant_ != kNoTenant) DispatchController::of(device_).attach(stream, {.tenant = tenant_});
+  if (tenant_ != kNoTenant) DispatchController::of(device_).join(stream, tenant_);
 }
 
 void PartitionRest::add_share(double share) {
   std::lock_guard lock(mutex_);
-  ++shares_;
-  total_ += share;
-  update_locked();
+  change_locked(shares_ + 1, total_ + share);
 }
 
 void PartitionRest::remove_share(double share) {
   std::lock_guard lock(mutex_);
-  --shares_;
-  total_ = shares_ == 0 ? 0 : total_ - share;
-  update_locked();
+  change_locked(shares_ - 1, shares_ == 1 ? 0 : total_ - share);
 }
 
-void PartitionRest::update_locked() {
-  if (shares_ == 0 && tenant_ == kNoTenant) return;
+/// A stream that another control has stays with it.
+void PartitionRest::join_locked(runtime::StreamGroup& group, TenantId tenant) {
+  for (const auto& stream : group.streams()) DispatchController::of(device_).join(stream, tenant);
+}
+
+/// Nothing has changed when this throws.
+void PartitionRest::change_locked(int shares, double total) {
   DispatchController& controller = DispatchController::of(device_);
-  if (shares_ == 0) {
-    controller.remove_tenant(std::exchange(tenant_, kNoTenant));
-    return;
-  }
-  const double weight = std::max(1.0 - total_, kLeastShare);
-  if (tenant_ == kNoTenant)
-    tenant_ = controller.add_tenant({.name = "default", .weight = weight});
-  else
+  const double weight = std::max(1.0 - total, kLeastShare);
+  if (shares == 0) {
+    if (tenant_ != kNoTenant) controller.remove_tenant(std::exchange(tenant_, kNoTenant));
+  } else if (tenant_ != kNoTenant) {
     controller.set_weight(tenant_, weight);
-  for (const auto& group : groups_) {
-    auto alive = group.lock();
-    if (alive == nullptr) continue;
-    for (const auto& stream : alive->streams()) controller.attach(stream, {.tenant = tenant_});
+  } else {
+    const TenantId tenant = controller.add_tenant({.name = "default", .weight = weight});
+    try {
+      for (const auto& group : groups_)
+        if (auto alive = group.lock()) join_locked(*alive, tenant);
+    } catch (...) {
+      controller.remove_tenant(tenant);
+      throw;
+    }
+    tenant_ = tenant;
   }
+  shares_ = shares;
+  total_ = total;
 }
 
 }  // namespace gpukit::scheduler

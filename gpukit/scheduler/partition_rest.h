@@ -18,13 +18,16 @@ class PartitionRest {
 
   /// The streams of `group` belong here.
   void add_group(const std::shared_ptr<runtime::StreamGroup>& group);
+  /// They are of nobody from now on. The hook of the group is not touched.
+  void remove_group(const std::shared_ptr<runtime::StreamGroup>& group);
   void add_share(double share);
   void remove_share(double share);
 
  private:
   explicit PartitionRest(Device device) : device_(device) {}
   void admit_stream(const std::shared_ptr<driver::Stream>& stream);
-  void update_locked();
+  void join_locked(runtime::StreamGroup& group, TenantId tenant);
+  void change_locked(int shares, double total);
 
   const Device device_;
   std::mutex mutex_;

@@ -50,8 +50,7 @@ PartitionShare::PartitionShare(const std::string& id, const PartitionLimits& lim
     session_ = std::make_unique<SessionOwner>("partition '" + id + "'", device, make_group(),
                                               make_account(id, limits, device));
   } catch (...) {
-    change_mode(Mode::whole, 1.0);
-    controller_.remove_tenant(tenant_);
+    give_up();
     throw;
   }
 }
@@ -85,25 +84,33 @@ void PartitionShare::close(const char* op) {
 }
 
 void PartitionShare::give_up() noexcept {
-  try {
-    PartitionUsage last = session_ != nullptr ? usage() : PartitionUsage();
-    std::shared_ptr<SmSet> sms;  // gives its SMs back without the lock
-    Mode mode = Mode::whole;
-    {
-      std::lock_guard lock(mutex_);
-      if (given_up_) return;
-      given_up_ = true;
-      last_ = std::move(last);
-      sms = std::move(sms_);
-      mode = std::exchange(mode_, Mode::whole);
+  // One that fails keeps none of the others.
+  auto step = [&](auto&& action) {
+    try {
+      action();
+    } catch (const std::exception& error) {
+      log(LogLevel::error, "partition '" + id_ + "': giving up its share found " + error.what());
     }
-    controller_.remove_tenant(tenant_);
-    if (mode == Mode::paced) PartitionRest::of(device_).remove_share(paced_share_);
-    account()->close();
-    if (memory::Pool* pool = pool_of(device_)) pool->forget(*account());
-  } catch (const std::exception& error) {
-    log(LogLevel::error, "partition '" + id_ + "': giving up its share found " + error.what());
+  };
+  PartitionUsage last;
+  if (session_ != nullptr) step([&] { last = usage(); });
+  std::shared_ptr<SmSet> sms;  // gives its SMs back without the lock
+  Mode mode = Mode::whole;
+  {
+    std::lock_guard lock(mutex_);
+    if (given_up_) return;
+    given_up_ = true;
+    last_ = std::move(last);
+    sms = std::move(sms_);
+    mode = std::exchange(mode_, Mode::whole);
   }
+  step([&] { controller_.remove_tenant(tenant_); });
+  if (mode == Mode::paced) step([&] { PartitionRest::of(device_).remove_share(paced_share_); });
+  if (session_ == nullptr) return;
+  step([&] { account()->close(); });
+  step([&] {
+    if (memory::Pool* pool = pool_of(device_)) pool->forget(*account());
+  });
 }
 
 PartitionShare::Mode PartitionShare::mode_for(double compute_share) const {
@@ -111,7 +118,7 @@ PartitionShare::Mode PartitionShare::mode_for(double compute_share) const {
   return SmGroups::of(device_).available() ? Mode::sm_set : Mode::paced;
 }
 
-/// From any mode to any other. What can fail comes first.
+/// From any mode to any other.
 void PartitionShare::change_mode(Mode mode, double compute_share) {
   SmGroups& all = SmGroups::of(device_);
   const std::vector<std::shared_ptr<StreamGroup>> groups = living_groups();
@@ -140,9 +147,11 @@ void PartitionShare::change_mode(Mode mode, double compute_share) {
   const bool paced = mode == Mode::paced;
   controller_.set_weight(tenant_, paced ? std::max(compute_share, kLeastWeight) : 0.0);
   std::shared_ptr<SmSet> left;  // gives its SMs back without the lock
+  PartitionRest& rest = PartitionRest::of(device_);
   std::lock_guard lock(mutex_);
-  if (mode_ == Mode::paced) PartitionRest::of(device_).remove_share(paced_share_);
-  if (paced) PartitionRest::of(device_).add_share(compute_share);
+  // In this order: without any share for a moment, those that wait would all pass.
+  if (paced) rest.add_share(compute_share);
+  if (mode_ == Mode::paced) rest.remove_share(paced_share_);
   paced_share_ = paced ? compute_share : 0;
   mode_ = mode;
   left = std::exchange(sms_, std::move(sms));
@@ -177,7 +186,7 @@ void PartitionShare::admit_stream(const std::shared_ptr<driver::Stream>& stream)
   }
   if (streams > allowed)
     throw Error("Stream: partition '" + id_ + "' has its " + std::to_string(allowed) + " streams (max_streams)");
-  controller_.attach(stream, {.tenant = tenant_});
+  controller_.join(stream, tenant_);
 }
 
 void PartitionShare::resize(const PartitionLimits& limits) {

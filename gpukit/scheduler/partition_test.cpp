@@ -13,6 +13,7 @@
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/waiter.h"
+#include "gpukit/scheduler/controller.h"
 #include "gpukit/scheduler/partition_rest.h"
 #include "gpukit/scheduler/partition_share.h"
 #include "tests/support/fake_driver.h"
@@ -365,6 +366,48 @@ TEST(PartitionPaced, SharesOfTimeWhereSmsCannotBeDivided) {
   manager.remove("a");
   EXPECT_EQ(weight("default"), -1.0);
   EXPECT_FALSE(controller.attached(*runtime::open_device(kCpu).default_stream));
+  runtime::Waiter::of(kCpu).drain();
+}
+
+std::vector<std::string> tenants() {
+  std::vector<std::string> names;
+  for (const TenantUsage& tenant : DispatchController::of(kCpu).usage()) names.push_back(tenant.name);
+  return names;
+}
+
+TEST(PartitionPaced, StreamsOfAnotherControlStayWithIt) {
+  FakeDriver fake;
+  {
+    DispatchController other;
+    auto stream = runtime::new_stream(kCpu, 0);
+    other.attach(stream);
+    PartitionManager manager({}, kCpu);
+    manager.create("a", "A", PartitionLimits().compute(0.25));
+    EXPECT_EQ(stream->control.load(), &other);
+    EXPECT_TRUE(DispatchController::of(kCpu).attached(*runtime::open_device(kCpu).default_stream));
+    manager.remove("a");
+    EXPECT_TRUE(tenants().empty());
+    EXPECT_EQ(stream->control.load(), &other);
+  }
+  runtime::Waiter::of(kCpu).drain();
+}
+
+TEST(PartitionPaced, ADestroyedContextIsInNobodysWay) {
+  FakeDriver fake;
+  {
+    MultiLLMController contexts;
+    contexts.initialize();
+    auto context = contexts.create_context("a");
+    contexts.destroy_context("a");  // its streams live on
+    PartitionManager manager({}, kCpu);
+    manager.create("p", "P", PartitionLimits().compute(0.5));
+    auto second = contexts.create_context("b");
+    contexts.destroy_context("b");  // while there are shares
+    manager.resize("p", PartitionLimits().compute(0.25));
+    EXPECT_EQ(tenants().size(), 2u);
+    manager.clear();
+    EXPECT_TRUE(tenants().empty());
+  }
   runtime::Waiter::of(kCpu).drain();
 }
 

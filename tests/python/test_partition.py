@@ -253,6 +253,26 @@ def test_paced_without_sets_of_sms():
         m.clear()
 
 
+def tenants():
+    return {t["name"]: t["weight"] for d in runtime.snapshot()["dispatch"] for t in d["tenants"]}
+
+
+def test_paced_shares_beside_a_destroyed_context():
+    from pygpukit.scheduler import context_session, create_context, destroy_context, reset
+
+    with gp.device("cpu"):
+        scope = context_session(create_context("gone"))
+        with scope:
+            gp.zeros((4,))
+        destroy_context("gone")  # the scope keeps its streams
+        m = runtime.PartitionManager(device="cpu")
+        m.create_partition("a", "A", limits(0.25))
+        assert tenants() == {"partition:a": 0.25, "default": 0.75}
+        m.clear()
+        assert tenants() == {}
+        reset()
+
+
 def test_limits_of_a_stream_stay_when_sms_move(sms):
     controller = runtime.dispatch.controller("cpu")
     m = runtime.PartitionManager(device="cpu")
