@@ -92,6 +92,13 @@ void PartitionRest::remove_group(const std::shared_ptr<runtime::StreamGroup>& gr
   for (const auto& stream : group->streams()) controller.leave(stream);
 }
 
+void PartitionRest::set_guest(TenantId tenant, bool here) {
+  std::lock_guard lock(mutex_);
+  DispatchController::of(device_).set_turns(tenant, here ? tenant_ : kNoTenant);
+  std::erase(guests_, tenant);
+  if (here) guests_.push_back(tenant);
+}
+
 void PartitionRest::admit_stream(const std::shared_ptr<driver::Stream>& stream) {
   std::lock_guard lock(mutex_);
   if (tenant_ != kNoTenant) DispatchController::of(device_).join(stream, tenant_);
@@ -125,6 +132,7 @@ void PartitionRest::change_locked(int shares, double total) {
     try {
       for (const auto& group : groups_)
         if (auto alive = group.lock()) join_locked(*alive, tenant);
+      for (TenantId guest : guests_) controller.set_turns(guest, tenant);
     } catch (...) {
       controller.remove_tenant(tenant);
       throw;

@@ -10,8 +10,8 @@
 
 namespace gpukit::scheduler {
 
-/// The default session and contexts without a share. While partitions have shares of GPU time, these are one more
-/// tenant, with the share that is left. Thread-safe.
+/// The default session, contexts and partitions without a share. While partitions have shares of GPU time, these are
+/// one more tenant, with the share that is left. Thread-safe.
 class PartitionRest {
  public:
   static PartitionRest& of(Device device);
@@ -20,6 +20,8 @@ class PartitionRest {
   void add_group(const std::shared_ptr<runtime::StreamGroup>& group);
   /// They are of nobody from now on. The hook of the group is not touched.
   void remove_group(const std::shared_ptr<runtime::StreamGroup>& group);
+  /// Work of `tenant`, which has limits of its own and no share, takes turns with those here, or does not any more.
+  void set_guest(TenantId tenant, bool here);
   void add_share(double share);
   void remove_share(double share);
 
@@ -32,6 +34,7 @@ class PartitionRest {
   const Device device_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<runtime::StreamGroup>> groups_;
+  std::vector<TenantId> guests_;
   int shares_ = 0;
   double total_ = 0;
   TenantId tenant_ = kNoTenant;

@@ -104,6 +104,7 @@ void PartitionShare::give_up() noexcept {
     sms = std::move(sms_);
     mode = std::exchange(mode_, Mode::whole);
   }
+  step([&] { PartitionRest::of(device_).set_guest(tenant_, false); });
   step([&] { controller_.remove_tenant(tenant_); });
   if (mode == Mode::paced) step([&] { PartitionRest::of(device_).remove_share(paced_share_); });
   if (session_ == nullptr) return;
@@ -152,6 +153,7 @@ void PartitionShare::change_mode(Mode mode, double compute_share) {
   // In this order: without any share for a moment, those that wait would all pass.
   if (paced) rest.add_share(compute_share);
   if (mode_ == Mode::paced) rest.remove_share(paced_share_);
+  rest.set_guest(tenant_, mode == Mode::whole);
   paced_share_ = paced ? compute_share : 0;
   mode_ = mode;
   left = std::exchange(sms_, std::move(sms));

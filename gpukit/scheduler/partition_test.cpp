@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <set>
 #include <thread>
@@ -407,6 +409,55 @@ TEST(PartitionPaced, ADestroyedContextIsInNobodysWay) {
     EXPECT_EQ(tenants().size(), 2u);
     manager.clear();
     EXPECT_TRUE(tenants().empty());
+  }
+  runtime::Waiter::of(kCpu).drain();
+}
+
+TEST(PartitionPaced, ThoseWithoutAShareTakeTurnsWithTheDefault) {
+  FakeDriver fake;
+  {
+    PartitionManager manager({}, kCpu);
+    MultiLLMController contexts;
+    contexts.initialize();
+    manager.create("early", "E", PartitionLimits().memory(8 * kMiB));
+    manager.create("p", "P", PartitionLimits().compute(0.5));
+    manager.create("late", "L", PartitionLimits().memory(8 * kMiB));
+    auto context = contexts.create_context("c", {.bandwidth = 0.9});
+    DispatchController& controller = DispatchController::of(kCpu);
+    auto submit = [](SessionOwner& owner) {
+      SessionScope inside(owner);
+      for (int i = 0; i < 12; ++i) runtime::run_host("work", kCpu, {}, [](void* const*) {});
+    };
+    // Of work that takes turns only a few pieces stand on the device at once.
+    auto waits = [&](SessionOwner& owner) {
+      fake.queries_run(false);
+      fake.defer(true);
+      std::atomic<bool> done{false};
+      std::thread other([&] {
+        submit(owner);
+        done = true;
+      });
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      const bool waited = !done;
+      while (!done) fake.run_one();
+      other.join();
+      fake.run_all(1);
+      fake.defer(false);
+      controller.drain();
+      return waited;
+    };
+    EXPECT_TRUE(waits(manager.share("early")->session()));
+    EXPECT_TRUE(waits(manager.share("late")->session()));
+    EXPECT_TRUE(waits(context->session()));
+    EXPECT_EQ(manager.usage("early").total_kernels, 12);  // counted as its own all the same
+    manager.remove("p");
+    fake.queries_run(false);
+    fake.defer(true);
+    submit(manager.share("early")->session());  // nothing to wait for any more
+    fake.defer(false);
+    controller.drain();
+    manager.clear();
+    contexts.reset();
   }
   runtime::Waiter::of(kCpu).drain();
 }
