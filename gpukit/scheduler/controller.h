@@ -34,7 +34,7 @@ class MultiLLMController {
   Device device() const;  // throws Error before initialize()
 
   /// Throws Error before initialize(), for an id that exists, when all streams are taken, when `base_vram` is more than
-  /// the budget has left or no SM is left; ArgumentError for options that contradict each other.
+  /// the budget has left or a share more than the device has; ArgumentError for options that contradict each other.
   std::shared_ptr<ExecutionContext> create_context(const std::string& llm_id, const ContextOptions& options = {});
   std::shared_ptr<ExecutionContext> find(const std::string& llm_id) const;  // null when unknown
   /// Throws ArgumentError naming `op` when unknown.

@@ -1,7 +1,7 @@
 #include "gpukit/scheduler/partition_manager.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <limits>
 
 #include "gpukit/base/error.h"
 #include "gpukit/base/events.h"
@@ -14,17 +14,11 @@ namespace {
 
 std::string quoted(const std::string& text) { return "'" + text + "'"; }
 
-std::string number(double value) {
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%g", value);
-  return buffer;
+/// What the shares of a device may add up to.
+double most_shares(const PartitionConfig& config) {
+  if (!config.allow_overcommit) return 1.0;
+  return config.overcommit_ratio > 1.0 ? config.overcommit_ratio : std::numeric_limits<double>::infinity();
 }
-
-/// Shares are sums of decimal fractions.
-constexpr double kShareSlack = 1e-9;
-
-/// What a share takes from the others: one that sets no limit of its own uses what is left, together with all such.
-double reserved(double share) { return share < 1.0 ? share : 0.0; }
 
 }  // namespace
 
@@ -86,13 +80,8 @@ void PartitionManager::check_room(const char* op, const std::string& id, const P
     throw Error(where + "asks for " + std::to_string(limits.memory_quota) + " bytes of memory and " +
                 std::to_string(static_cast<int64_t>(std::max(memory_left, 0.0))) + " are left");
   }
-  auto check_share = [&](const char* name, double asked, double used) {
-    if (asked > ratio - used + kShareSlack)
-      throw Error(where + "asks for a " + name + " share of " + number(asked) + " and " +
-                  number(std::max(ratio - used, 0.0)) + " is left");
-  };
-  check_share("compute", reserved(limits.compute_share), compute);
-  check_share("bandwidth", reserved(limits.bandwidth_share), bandwidth);
+  check_share(where, "compute", reserved(limits.compute_share), compute, ratio);
+  check_share(where, "bandwidth", reserved(limits.bandwidth_share), bandwidth, ratio);
 }
 
 void PartitionManager::attach(Device device) {
@@ -108,7 +97,8 @@ void PartitionManager::attach(Device device) {
   for (const auto& partition : list) {
     auto share = partition->share();
     shares.push_back(share != nullptr ? share
-                                      : std::make_shared<PartitionShare>(partition->id(), partition->limits(), device));
+                                      : std::make_shared<PartitionShare>(partition->id(), partition->limits(), device,
+                                                                         most_shares(config_)));
   }
   for (size_t i = 0; i < list.size(); ++i) {
     std::lock_guard lock(list[i]->mutex_);
@@ -125,7 +115,8 @@ std::shared_ptr<Partition> PartitionManager::create(const std::string& id, const
   if (get(id) != nullptr) throw ArgumentError("create_partition", "id", "be new", quoted(id) + ", which exists");
   check_room("create_partition", id, limits);
   auto partition = std::make_shared<Partition>(id, name, limits);
-  if (auto where = device()) partition->share_ = std::make_shared<PartitionShare>(id, limits, *where);
+  if (auto where = device())
+    partition->share_ = std::make_shared<PartitionShare>(id, limits, *where, most_shares(config_));
   std::lock_guard lock(mutex_);
   partitions_.push_back(partition);
   if (default_.empty()) default_ = id;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "gpukit/base/error.h"
@@ -37,15 +40,68 @@ int sms_of_share(Device device, double share) {
   return static_cast<int>(std::lround(share * SmGroups::of(device).total_sms()));
 }
 
+std::string number(double value) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, "%g", value);
+  return buffer;
+}
+
+/// Shares are sums of decimal fractions.
+constexpr double kShareSlack = 1e-9;
+
 double rate_of_share(Device device, double share) { return share < 1.0 ? share * copy_bandwidth(device) : 0.0; }
 
 }  // namespace
 
-PartitionShare::PartitionShare(const std::string& id, const PartitionLimits& limits, Device device)
-    : id_(id), device_(device), controller_(DispatchController::of(device)), limits_(limits) {
+void check_share(const std::string& where, const char* name, double asked, double used, double most) {
+  if (asked <= most - used + kShareSlack) return;
+  throw Error(where + "asks for a " + name + " share of " + number(asked) + " and " +
+              number(std::max(most - used, 0.0)) + " is left");
+}
+
+/// What the shares of a device add up to, whoever gave them.
+class ShareClaims {
+ public:
+  static ShareClaims& of(Device device) {
+    struct Table {
+      std::mutex mutex;
+      std::map<runtime::DeviceState*, ShareClaims> claims;
+    };
+    static auto* table = new Table;
+    runtime::DeviceState& state = runtime::open_device(device);
+    std::lock_guard lock(table->mutex);
+    return table->claims[&state];
+  }
+
+  /// `after` in place of `before`. Less than before always fits.
+  void change(const std::string& where, const PartitionLimits& before, const PartitionLimits& after, double most) {
+    std::lock_guard lock(mutex_);
+    const double compute = compute_ - reserved(before.compute_share);
+    const double bandwidth = bandwidth_ - reserved(before.bandwidth_share);
+    const double asked_compute = reserved(after.compute_share), asked_bandwidth = reserved(after.bandwidth_share);
+    if (asked_compute > reserved(before.compute_share)) check_share(where, "compute", asked_compute, compute, most);
+    if (asked_bandwidth > reserved(before.bandwidth_share))
+      check_share(where, "bandwidth", asked_bandwidth, bandwidth, most);
+    compute_ = compute + asked_compute;
+    bandwidth_ = bandwidth + asked_bandwidth;
+  }
+
+ private:
+  std::mutex mutex_;
+  double compute_ = 0, bandwidth_ = 0;
+};
+
+PartitionShare::PartitionShare(const std::string& id, const PartitionLimits& limits, Device device, double most)
+    : id_(id),
+      device_(device),
+      most_(most),
+      claims_(ShareClaims::of(device)),
+      controller_(DispatchController::of(device)),
+      limits_(limits) {
   bytes_per_second_ = rate_of_share(device, limits.bandwidth_share);
   tenant_ = controller_.add_tenant({"partition:" + id, 0.0, bytes_per_second_});
   try {
+    claim(limits);
     change_mode(mode_for(limits.compute_share), limits.compute_share);
     session_ = std::make_unique<SessionOwner>("partition '" + id + "'", device, make_group(),
                                               make_account(id, limits, device));
@@ -53,6 +109,11 @@ PartitionShare::PartitionShare(const std::string& id, const PartitionLimits& lim
     give_up();
     throw;
   }
+}
+
+void PartitionShare::claim(const PartitionLimits& limits) {
+  claims_.change(str(device_) + ": partition '" + id_ + "' ", claimed_, limits, most_);
+  claimed_ = limits;
 }
 
 PartitionShare::~PartitionShare() {
@@ -107,6 +168,7 @@ void PartitionShare::give_up() noexcept {
   step([&] { PartitionRest::of(device_).set_guest(tenant_, false); });
   step([&] { controller_.remove_tenant(tenant_); });
   if (mode == Mode::paced) step([&] { PartitionRest::of(device_).remove_share(paced_share_); });
+  step([&] { claim(PartitionLimits()); });
   if (session_ == nullptr) return;
   step([&] { account()->close(); });
   step([&] {
@@ -199,7 +261,13 @@ void PartitionShare::resize(const PartitionLimits& limits) {
     std::lock_guard lock(mutex_);
     before = limits_;
   }
-  if (limits.compute_share != before.compute_share) change_mode(mode_for(limits.compute_share), limits.compute_share);
+  claim(limits);
+  try {
+    if (limits.compute_share != before.compute_share) change_mode(mode_for(limits.compute_share), limits.compute_share);
+  } catch (...) {
+    claims_.change("", std::exchange(claimed_, before), before, std::numeric_limits<double>::infinity());
+    throw;
+  }
   controller_.set_bytes_per_second(tenant_, rate);
   account()->set_quota(static_cast<size_t>(limits.memory_quota));
   std::lock_guard lock(mutex_);

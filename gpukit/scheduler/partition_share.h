@@ -13,11 +13,19 @@
 
 namespace gpukit::scheduler {
 
+/// What a share takes from the others: one that sets no limit of its own uses what is left, together with all such.
+inline double reserved(double share) { return share < 1.0 ? share : 0.0; }
+/// Throws Error, beginning with `where`, unless `asked` fits where others have `used` and all may have `most`.
+void check_share(const std::string& where, const char* name, double asked, double used, double most);
+
+class ShareClaims;  // of a device
+
 /// What a partition has on one device. Thread-safe.
 class PartitionShare {
  public:
-  /// Takes what `limits` say, or throws and takes nothing: Error when no SM group is left, CudaError.
-  PartitionShare(const std::string& id, const PartitionLimits& limits, Device device);
+  /// Takes what `limits` say, or throws and takes nothing: Error when no SM group is left or when the shares of the
+  /// device, whoever has them, would add up to more than `most`, CudaError.
+  PartitionShare(const std::string& id, const PartitionLimits& limits, Device device, double most = 1.0);
   ~PartitionShare();
   PartitionShare(const PartitionShare&) = delete;
   PartitionShare& operator=(const PartitionShare&) = delete;
@@ -40,6 +48,7 @@ class PartitionShare {
  private:
   enum class Mode { whole, sm_set, paced };
   Mode mode_for(double compute_share) const;
+  void claim(const PartitionLimits& limits);
   void change_mode(Mode mode, double compute_share);
   std::vector<std::shared_ptr<runtime::StreamGroup>> living_groups() const;
   void admit_stream(const std::shared_ptr<driver::Stream>& stream);
@@ -47,11 +56,14 @@ class PartitionShare {
 
   const std::string id_;
   const Device device_;
+  const double most_;
+  ShareClaims& claims_;
   DispatchController& controller_;
   TenantId tenant_ = kNoTenant;
   std::mutex change_;         // one resize at a time
   mutable std::mutex mutex_;  // what follows
   PartitionLimits limits_;
+  PartitionLimits claimed_;  // of the device; no share at first
   Mode mode_ = Mode::whole;
   double paced_share_ = 0;
   double bytes_per_second_ = 0;

@@ -282,6 +282,42 @@ TEST_F(PartitionDevice, AttachTakesAllSharesOrNone) {
   EXPECT_EQ(manager.usage("a").sm_count, 120);
 }
 
+TEST_F(PartitionDevice, SharesOfADeviceAddUpWhoeverHasThem) {
+  PartitionManager manager({}, kCpu), other({}, kCpu);
+  PartitionManager more(PartitionConfig(int64_t{8} << 30, true, 1.5), kCpu);
+  manager.create("a", "A", PartitionLimits().compute(0.6));
+  manager.create("whole", "W", PartitionLimits());
+  EXPECT_THROW(other.create("b", "B", PartitionLimits().compute(0.5)), Error);
+  other.create("b", "B", PartitionLimits().compute(0.4));
+  EXPECT_THROW(manager.resize("a", PartitionLimits().compute(0.7)), Error);
+  EXPECT_DOUBLE_EQ(manager.get("a")->limits().compute_share, 0.6);
+  manager.resize("a", PartitionLimits().compute(0.5));
+  EXPECT_THROW(other.resize("b", PartitionLimits().compute(0.51)), Error);
+  runtime::Waiter::of(kCpu).drain();  // SMs come back when their work is over
+  EXPECT_THROW(more.create("c", "C", PartitionLimits().compute(0.7)), Error);
+  more.create("c", "C", PartitionLimits().compute(0.6));
+  EXPECT_THROW(other.create("d", "D", PartitionLimits().compute(0.001)), Error);
+  more.clear();
+  manager.clear();
+  runtime::Waiter::of(kCpu).drain();
+  other.resize("b", PartitionLimits().compute(0.9).bandwidth(0.9));
+  EXPECT_THROW(manager.create("a", "A", PartitionLimits().bandwidth(0.2)), Error);
+  other.clear();
+  manager.create("a", "A", PartitionLimits().compute(0.999).bandwidth(0.999));
+}
+
+TEST_F(PartitionDevice, ContextsCountToo) {
+  MultiLLMController contexts;
+  contexts.initialize();
+  contexts.create_context("a", {.compute = 0.9});
+  EXPECT_THROW(contexts.create_context("b", {.compute = 0.9}), Error);
+  EXPECT_EQ(contexts.list_contexts().size(), 1u);
+  contexts.create_context("b", {.compute = 0.1});
+  EXPECT_TRUE(contexts.destroy_context("a"));
+  contexts.create_context("c", {.compute = 0.9});
+  contexts.reset();
+}
+
 TEST_F(PartitionDevice, EveryFailingCallLeavesTheDeviceAsItWas) {
   {
     PartitionManager warm({}, kCpu);

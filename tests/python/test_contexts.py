@@ -168,6 +168,26 @@ def test_compute_share():
         _core._set_host_sms(0)
 
 
+def test_shares_of_contexts_and_partitions_add_up():
+    _core._set_host_sms(132)
+    try:
+        create_context("a", compute=0.9)
+        with pytest.raises(RuntimeError, match="asks for a compute share of 0.9 and 0.1 is left"):
+            create_context("b", compute=0.9)
+        assert list_contexts() == ["a"]
+        manager = runtime.PartitionManager(device="cpu")
+        with pytest.raises(RuntimeError, match="compute share"):
+            manager.create_partition("p", "P", runtime.PartitionLimits().compute(0.5))
+        loose = runtime.PartitionManager(runtime.PartitionConfig(allow_overcommit=True), "cpu")
+        loose.create_partition("p", "P", runtime.PartitionLimits().compute(0.5))
+        loose.clear()
+        destroy_context("a")
+        create_context("b", compute=0.9)
+        reset()
+    finally:
+        _core._set_host_sms(0)
+
+
 def test_destroying_inside_its_own_session_is_refused():
     ctx = create_context("a", max_vram=8 * MB)
     with context_session(ctx):
