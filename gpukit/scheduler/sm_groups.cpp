@@ -29,18 +29,33 @@ std::vector<std::shared_ptr<StreamGroup>> living(std::vector<std::weak_ptr<Strea
   return alive;
 }
 
-/// Moves all, or puts those back that were moved and throws.
+using Places = std::vector<std::pair<std::shared_ptr<StreamGroup>, std::shared_ptr<driver::GreenContext>>>;
+
+Places places(const std::vector<std::shared_ptr<StreamGroup>>& groups) {
+  Places now;
+  for (const auto& group : groups) now.emplace_back(group, group->green());
+  return now;
+}
+
+/// To where they were. What fails stays where it is until the next change.
+void put_back(const Places& before) noexcept {
+  for (const auto& [group, green] : before) {
+    try {
+      group->move_to(green);
+    } catch (const std::exception& error) {
+      log(LogLevel::warning, std::string("partition: streams stay on other SMs for now: ") + error.what());
+    }
+  }
+}
+
+/// Moves all or none.
 void move_all(const std::vector<std::shared_ptr<StreamGroup>>& groups,
               const std::shared_ptr<driver::GreenContext>& green) {
-  std::vector<std::pair<StreamGroup*, std::shared_ptr<driver::GreenContext>>> moved;
+  const Places before = places(groups);
   try {
-    for (const auto& group : groups) {
-      moved.emplace_back(group.get(), group->green());
-      group->move_to(green);
-    }
+    for (const auto& group : groups) group->move_to(green);
   } catch (...) {
-    moved.pop_back();
-    for (auto& [group, before] : moved) group->move_to(before);
+    put_back(before);
     throw;
   }
 }
@@ -224,12 +239,14 @@ void SmGroups::resize(SmSet& set, int asked_sms) {
     auto green = make_green(groups, false);
     streams = living(set.streams_);
     const std::vector<int> before = free_;
+    const Places rest = places(living(rest_));
     std::erase_if(free_, [&](int group) { return std::binary_search(groups.begin(), groups.end(), group); });
     try {
       if (free_ != before) move_rest();
       move_all(streams, green);
     } catch (...) {
       free_ = before;
+      put_back(rest);
       throw;
     }
     std::set_difference(set.groups_.begin(), set.groups_.end(), groups.begin(), groups.end(), std::back_inserter(left));
