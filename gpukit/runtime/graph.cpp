@@ -38,10 +38,15 @@ Capture::~Capture() {
 
 namespace {
 
+using GroupOf = std::weak_ptr<StreamGroup>;
+
+/// The same one, or both none. A group that is gone differs from every other, and from none.
+bool same_group(const GroupOf& a, const GroupOf& b) { return !a.owner_before(b) && !b.owner_before(a); }
+
 /// Streams of one session on the same SMs. A stream of no session goes with all.
 bool same_session(const driver::Stream& a, const driver::Stream& b) {
-  const auto first = a.group.lock(), second = b.group.lock();
-  return (first == nullptr || second == nullptr || first == second) && a.green() == b.green();
+  const bool in_both = same_group(a.group, b.group) || same_group(a.group, {}) || same_group(b.group, {});
+  return in_both && a.green() == b.green();
 }
 
 }  // namespace
@@ -154,7 +159,7 @@ void Graph::replay() {
 
 void Graph::check_session(const driver::Stream& stream) const {
   if (same_session(*stream_, stream)) return;
-  if (stream_->group.lock() != stream.group.lock())
+  if (!same_group(stream_->group, stream.group))
     throw Error("replay: the graph was captured in another session, whose SMs it would run on; capture it in this one");
   throw Error("replay: the session's SMs have changed since the capture; capture the graph again");
 }

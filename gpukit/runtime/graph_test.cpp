@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "gpukit/array/array.h"
 #include "gpukit/base/error.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/launch_gate.h"
+#include "gpukit/runtime/stream_group.h"
 #include "gpukit/runtime/transfer.h"
 
 namespace gpukit::runtime {
@@ -191,6 +193,24 @@ TEST(Graph, UnjoinedStreamIsAnError) {
   EXPECT_FALSE(graph.capturing());
   increment(a, a, 1);
   EXPECT_EQ(first(a), 2.0f);
+}
+
+TEST(Graph, OfASessionThatIsGoneRunsNowhere) {
+  std::optional<Session> session;
+  auto group = StreamGroup::make(open_device(kCpu).context);
+  session = Session().with_stream(group->make_stream(0));
+  std::optional<Captured> c;
+  {
+    SessionGuard guard(*session);
+    c.emplace();
+    c->graph.replay();
+  }
+  EXPECT_THROW(c->graph.replay(), Error);
+  session.reset();
+  group.reset();
+  EXPECT_THROW(c->graph.replay(), Error);
+  EXPECT_EQ(first(c->a), 2.0f);
+  c->graph.reset();
 }
 
 TEST(Graph, AbandonedCaptureLeavesTheThreadFree) {

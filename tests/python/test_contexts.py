@@ -188,6 +188,23 @@ def test_shares_of_contexts_and_partitions_add_up():
         _core._set_host_sms(0)
 
 
+def test_a_graph_goes_with_its_context():
+    ctx = create_context("a")
+    with context_session(ctx):
+        x = gp.zeros((4,))
+        graph = gp.CudaGraph()
+        with graph.capture():
+            gp.add(x, 1.0, out=x)
+        graph.replay()
+    with pytest.raises(RuntimeError, match="another session"):
+        graph.replay()
+    destroy_context("a")
+    del ctx
+    with pytest.raises(RuntimeError, match="another session"):
+        graph.replay()
+    assert x.to_numpy().tolist() == [1, 1, 1, 1]
+
+
 def test_destroying_inside_its_own_session_is_refused():
     ctx = create_context("a", max_vram=8 * MB)
     with context_session(ctx):

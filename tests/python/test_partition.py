@@ -210,6 +210,8 @@ def test_graphs_belong_to_the_partition_of_their_capture(sms):
     with m.session("a"), pytest.raises(RuntimeError, match="have changed"):
         graph.replay()
     m.clear()
+    with pytest.raises(RuntimeError, match="another session"):
+        graph.replay()
 
 
 def test_user_streams_move_with_their_session(sms):
