@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "gpukit/base/error.h"
 #include "gpukit/memory/eviction_group.h"
@@ -132,7 +133,22 @@ void Graph::abandon() noexcept {
 }
 
 void Graph::replay() {
-  if (!ready()) throw Error("replay: the graph holds no capture; call begin_capture and end_capture first");
+  {
+    std::lock_guard lock(mutex_);
+    if (!ready()) throw Error("replay: the graph holds no capture; call begin_capture and end_capture first");
+    ++replaying_;
+  }
+  struct Leave {
+    Graph& graph;
+    ~Leave() {
+      std::lock_guard lock(graph.mutex_);
+      --graph.replaying_;
+    }
+  } leave{*this};
+  submit_replay();
+}
+
+void Graph::submit_replay() {
   refuse_in_capture("replay", "launches a graph");
   const std::shared_ptr<driver::Stream>& stream = current_stream(device_);
   check_session(*stream);
@@ -149,12 +165,17 @@ void Graph::replay() {
   hold.note_use(stream);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const uint64_t forgotten = memory::g_forgotten_streams.load(std::memory_order_seq_cst);
-  if (last_stream_ == stream && last_forgotten_ == forgotten) return;
-  last_stream_ = stream;
-  last_forgotten_ = forgotten;
+  std::shared_ptr<driver::Stream> last;  // may be destroyed: after the lock
+  {
+    std::lock_guard lock(mutex_);
+    if (last_stream_ == stream && last_forgotten_ == forgotten) return;
+    last = std::exchange(last_stream_, stream);
+    last_forgotten_ = forgotten;
+    if (!captured_->managed_.empty() &&
+        std::find(replayed_on_.begin(), replayed_on_.end(), stream) == replayed_on_.end())
+      replayed_on_.push_back(stream);
+  }
   for (const Capture::Pinned& entry : captured_->pinned_) entry.storage->note_use(stream);
-  if (!captured_->managed_.empty() && std::find(replayed_on_.begin(), replayed_on_.end(), stream) == replayed_on_.end())
-    replayed_on_.push_back(stream);
 }
 
 void Graph::check_session(const driver::Stream& stream) const {
@@ -164,22 +185,35 @@ void Graph::check_session(const driver::Stream& stream) const {
   throw Error("replay: the session's SMs have changed since the capture; capture the graph again");
 }
 
-void Graph::synchronize() { runtime::synchronize(last_stream_ != nullptr ? *last_stream_ : *stream_, "synchronize"); }
+void Graph::synchronize() {
+  std::shared_ptr<driver::Stream> last;
+  {
+    std::lock_guard lock(mutex_);
+    last = last_stream_ != nullptr ? last_stream_ : stream_;
+  }
+  runtime::synchronize(*last, "synchronize");
+}
 
 void Graph::reset() {
   if (capture_ != nullptr) throw Error("reset: the graph is being captured");
-  if (exec_ != nullptr) {
-    stream_->api().destroy_graph_exec(exec_);
-    exec_ = nullptr;
+  driver::GraphExecHandle exec = nullptr;
+  std::unique_ptr<Capture> captured;
+  std::shared_ptr<driver::Stream> last;
+  std::vector<std::shared_ptr<driver::Stream>> replayed_on;
+  {
+    std::lock_guard lock(mutex_);
+    if (replaying_ > 0) throw Error("reset: another thread replays the graph");
+    exec = std::exchange(exec_, nullptr);
+    captured = std::move(captured_);
+    last = std::move(last_stream_);
+    replayed_on.swap(replayed_on_);
+    num_nodes_ = 0;
   }
-  // Blocks that may move again do so after the replays until now.
-  for (const auto& stream : replayed_on_)
-    for (const auto& storage : captured_->managed_) storage->note_use(stream);
-  replayed_on_.clear();
-  // Buffers of a replay still running are given back in the order of its stream.
-  captured_.reset();
-  last_stream_.reset();
-  num_nodes_ = 0;
+  if (exec != nullptr) stream_->api().destroy_graph_exec(exec);
+  // Blocks that may move again do so after the replays until now. Buffers of a replay still running are given back in
+  // the order of its stream.
+  for (const auto& stream : replayed_on)
+    for (const auto& storage : captured->managed_) storage->note_use(stream);
 }
 
 bool Graph::verify() {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -60,11 +61,12 @@ class Graph {
   /// Ends a capture whose body failed; nothing is kept. Never throws.
   void abandon() noexcept;
   /// Asynchronous, on the current stream: after the work already there and before what is submitted later. Throws
-  /// Error from another session than the capture's, and when that session's SMs have changed.
+  /// Error from another session than the capture's, and when that session's SMs have changed. Threads may replay one
+  /// graph at the same time.
   void replay();
   /// Waits for the last replay.
   void synchronize();
-  /// Drops the capture and lets go of its buffers.
+  /// Drops the capture and lets go of its buffers. Throws Error while another thread replays.
   void reset();
   bool ready() const { return exec_ != nullptr; }
   bool capturing() const { return capture_ != nullptr; }
@@ -76,12 +78,15 @@ class Graph {
 
  private:
   void check_session(const driver::Stream& stream) const;
+  void submit_replay();
   Device device_;
   std::shared_ptr<driver::Stream> stream_;
   std::unique_ptr<Capture> capture_;   // while capturing
   std::unique_ptr<Capture> captured_;  // what the graph holds
   driver::GraphExecHandle exec_ = nullptr;
   int64_t num_nodes_ = 0;
+  std::mutex mutex_;  // what follows
+  int replaying_ = 0;
   std::shared_ptr<driver::Stream> last_stream_;               // of the last replay
   uint64_t last_forgotten_ = 0;                               // the blocks know of it while no one forgets
   std::vector<std::shared_ptr<driver::Stream>> replayed_on_;  // every one, when the graph has managed blocks

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
+#include <thread>
 
 #include "gpukit/array/array.h"
 #include "gpukit/base/error.h"
@@ -193,6 +195,57 @@ TEST(Graph, UnjoinedStreamIsAnError) {
   EXPECT_FALSE(graph.capturing());
   increment(a, a, 1);
   EXPECT_EQ(first(a), 2.0f);
+}
+
+/// Holds submissions back until it is opened.
+struct Barrier : StreamControl {
+  std::atomic<bool> reached{false}, open{false};
+  uint64_t admit(const std::shared_ptr<driver::Stream>&, const char*, SubmitKind, size_t) override {
+    reached = true;
+    while (!open) std::this_thread::yield();
+    return 0;
+  }
+  void submitted(uint64_t, const std::shared_ptr<driver::Stream>&, int) noexcept override {}
+};
+
+TEST(Graph, IsNotResetUnderAReplay) {
+  Captured c;
+  auto stream = std::make_shared<driver::Stream>(open_device(kCpu).context, 0);
+  Barrier barrier;
+  stream->control = &barrier;
+  std::thread other([&] {
+    Session session = Session().with_stream(stream);
+    SessionGuard guard(session);
+    c.graph.replay();
+  });
+  while (!barrier.reached) std::this_thread::yield();
+  EXPECT_THROW(c.graph.reset(), Error);
+  EXPECT_TRUE(c.graph.ready());
+  barrier.open = true;
+  other.join();
+  stream->control = nullptr;
+  c.graph.synchronize();
+  EXPECT_EQ(first(c.b), 12.0f);
+  c.graph.reset();
+  EXPECT_FALSE(c.graph.ready());
+}
+
+TEST(Graph, ThreadsReplayOneGraph) {
+  Captured c;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      Session sessions[2] = {Session().with_stream(new_stream(kCpu, 0)), Session().with_stream(new_stream(kCpu, 0))};
+      for (int i = 0; i < 200; ++i) {
+        SessionGuard guard(sessions[i % 2]);
+        c.graph.replay();
+        if (i % 50 == 0) c.graph.synchronize();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  synchronize(kCpu);
+  EXPECT_GT(first(c.a), 1.0f);
 }
 
 TEST(Graph, OfASessionThatIsGoneRunsNowhere) {
