@@ -52,7 +52,7 @@ bool same_session(const driver::Stream& a, const driver::Stream& b) {
 
 }  // namespace
 
-Graph::Graph(Device device) : device_(device), stream_(new_stream(device, 0)) {}
+Graph::Graph(Device device) : device_(device), stream_(new_stream(device, 0, false)) {}
 
 Graph::~Graph() {
   if (capture_ != nullptr) abandon();
@@ -69,7 +69,7 @@ void Graph::begin_capture() {
   runtime::synchronize(device_);
   // A graph runs on the SMs of the stream it was captured on, so that must be one of this session's.
   const std::shared_ptr<driver::Stream> current = current_stream(device_);
-  if (!same_session(*stream_, *current)) stream_ = new_stream(device_, 0);
+  if (!same_session(*stream_, *current)) stream_ = new_stream(device_, 0, false);
   auto capture = std::make_unique<Capture>(stream_);
   const driver::Api& api = stream_->api();
   open_device(device_).context.make_current();

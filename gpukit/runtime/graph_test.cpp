@@ -248,6 +248,16 @@ TEST(Graph, ThreadsReplayOneGraph) {
   EXPECT_GT(first(c.a), 1.0f);
 }
 
+TEST(Graph, StreamsOfCapturesAreNotCounted) {
+  auto group = StreamGroup::make(open_device(kCpu).context);
+  Session session = Session().with_stream(group->make_stream(0));
+  SessionGuard guard(session);
+  Graph a(kCpu), b(kCpu);
+  EXPECT_EQ(group->num_streams(), 1);
+  auto second = new_stream(kCpu, 0);
+  EXPECT_EQ(group->num_streams(), 2);
+}
+
 TEST(Graph, OfASessionThatIsGoneRunsNowhere) {
   std::optional<Session> session;
   auto group = StreamGroup::make(open_device(kCpu).context);

@@ -62,7 +62,7 @@ std::shared_ptr<StreamGroup> StreamGroup::make(driver::Context& context, std::sh
   return group;
 }
 
-std::shared_ptr<driver::Stream> StreamGroup::make_stream(int priority) {
+std::shared_ptr<driver::Stream> StreamGroup::make_stream(int priority, bool counted) {
   context_.make_current();
   std::shared_ptr<driver::Stream> stream;
   StreamHook hook;
@@ -72,7 +72,7 @@ std::shared_ptr<driver::Stream> StreamGroup::make_stream(int priority) {
     std::erase_if(entries_, [](const auto& entry) { return entry.second.first.expired(); });
     stream = std::make_shared<driver::Stream>(context_, priority, green_);
     stream->group = weak_from_this();
-    entries_[stream->id()] = {stream, nullptr};
+    entries_[stream->id()] = {stream, nullptr, counted};
     hook = hook_;
     label = label_;
   }
@@ -169,8 +169,9 @@ void StreamGroup::retire(const std::shared_ptr<driver::Stream>& left) noexcept {
 
 int StreamGroup::num_streams() const {
   std::lock_guard lock(mutex_);
-  return static_cast<int>(
-      std::count_if(entries_.begin(), entries_.end(), [](const auto& entry) { return !entry.second.first.expired(); }));
+  return static_cast<int>(std::count_if(entries_.begin(), entries_.end(), [](const auto& entry) {
+    return entry.second.counted && !entry.second.first.expired();
+  }));
 }
 
 std::vector<std::shared_ptr<driver::Stream>> StreamGroup::streams() const {
@@ -217,9 +218,9 @@ std::shared_ptr<driver::Stream> stand_in(const driver::Stream& first) {
   return found == group->entries_.end() || found->second.move == nullptr ? nullptr : found->second.move->to;
 }
 
-std::shared_ptr<driver::Stream> new_stream(Device device, int priority) {
+std::shared_ptr<driver::Stream> new_stream(Device device, int priority, bool counted) {
   const std::shared_ptr<driver::Stream>& current = current_stream(device);
-  if (auto group = current->group.lock()) return group->make_stream(priority);
+  if (auto group = current->group.lock()) return group->make_stream(priority, counted);
   current->context().make_current();
   auto stream = std::make_shared<driver::Stream>(current->context(), priority, current->green());
   list_stream(stream, "default session");

@@ -24,8 +24,8 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   static std::shared_ptr<StreamGroup> make(driver::Context& context,
                                            std::shared_ptr<driver::GreenContext> green = nullptr);
 
-  /// Throws CudaError.
-  std::shared_ptr<driver::Stream> make_stream(int priority);
+  /// `counted`: false for one that a graph captures on, which has no work of its own. Throws CudaError.
+  std::shared_ptr<driver::Stream> make_stream(int priority, bool counted = true);
   /// Called with every stream that make_stream makes, before it is given out; may throw to refuse.
   using StreamHook = std::function<void(const std::shared_ptr<driver::Stream>&)>;
   void set_hook(StreamHook hook);
@@ -35,7 +35,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   /// What is submitted from now on runs on the SMs of `green` (null: all), after what the streams hold now. Streams
   /// that are left go after their last event. A stream that captures stays. Nothing has changed when this throws.
   void move_to(std::shared_ptr<driver::GreenContext> green);
-  /// Living streams that make_stream gave.
+  /// Living streams that make_stream gave, those of captures apart.
   int num_streams() const;
   /// Streams that take work now, and earlier ones that still have some.
   std::vector<std::shared_ptr<driver::Stream>> streams() const;
@@ -46,6 +46,7 @@ class StreamGroup : public std::enable_shared_from_this<StreamGroup> {
   struct Entry {
     std::weak_ptr<driver::Stream> first;  // what make_stream gave
     std::shared_ptr<StreamMove> move;     // null: it was never moved
+    bool counted = true;
   };
   explicit StreamGroup(driver::Context& context) : context_(context) {}
   void retire(const std::shared_ptr<driver::Stream>& left) noexcept;
@@ -69,8 +70,9 @@ inline const std::shared_ptr<driver::Stream>& resolve(const std::shared_ptr<driv
 /// The stream that stands in for `first` now, or null. Unlike resolve() it submits nothing.
 std::shared_ptr<driver::Stream> stand_in(const driver::Stream& first);
 
-/// A stream beside the current one of `device`: of the same session, on the same SMs. Throws CudaError, DeviceError.
-std::shared_ptr<driver::Stream> new_stream(Device device, int priority);
+/// A stream beside the current one of `device`: of the same session, on the same SMs. `counted` as in make_stream.
+/// Throws CudaError, DeviceError.
+std::shared_ptr<driver::Stream> new_stream(Device device, int priority, bool counted = true);
 
 /// Later work of `then` waits for what `first` holds now. Nothing for one and the same stream. Throws CudaError.
 void order_after(const driver::Stream& first, const driver::Stream& then);

@@ -1,6 +1,7 @@
 #include "gpukit/scheduler/controller.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "gpukit/base/error.h"
 #include "gpukit/base/events.h"
@@ -131,7 +132,7 @@ std::shared_ptr<ExecutionContext> MultiLLMController::create_context(const std::
   }
   std::shared_ptr<PartitionShare> share;
   if (options.compute < 1.0 || options.bandwidth < 1.0) {
-    const PartitionLimits limits(0, options.compute, options.bandwidth, 16);
+    const PartitionLimits limits(0, options.compute, options.bandwidth, std::numeric_limits<int>::max());
     share = std::make_shared<PartitionShare>("context:" + llm_id, limits, where);
   }
   auto account = memory::Account::create("context:" + llm_id, where, static_cast<size_t>(options.max_vram), false,

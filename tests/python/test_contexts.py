@@ -188,6 +188,14 @@ def test_shares_of_contexts_and_partitions_add_up():
         _core._set_host_sms(0)
 
 
+def test_a_share_does_not_limit_streams_and_graphs():
+    ctx = create_context("a", compute=0.5)
+    with context_session(ctx):
+        kept = [gp.CudaGraph() for _ in range(20)]
+        kept += [gp.Stream() for _ in range(20)]
+    assert len(kept) == 40
+
+
 def test_a_graph_goes_with_its_context():
     ctx = create_context("a")
     with context_session(ctx):

@@ -214,6 +214,19 @@ def test_graphs_belong_to_the_partition_of_their_capture(sms):
         graph.replay()
 
 
+def test_streams_of_graphs_are_not_counted(sms):
+    m = runtime.PartitionManager(device="cpu")
+    m.create_partition("a", "A", runtime.PartitionLimits(compute_share=0.25, max_streams=2))
+    with m.session("a"):
+        graphs = [gp.CudaGraph() for _ in range(4)]
+        stream = gp.Stream()
+        with pytest.raises(RuntimeError, match="max_streams"):
+            gp.Stream()
+    assert m.get("a").usage.active_streams == 2
+    del graphs, stream
+    m.clear()
+
+
 def test_user_streams_move_with_their_session(sms):
     stream = gp.Stream()
     with stream:
