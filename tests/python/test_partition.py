@@ -316,5 +316,5 @@ def test_limits_of_a_stream_stay_when_sms_move(sms):
 def test_visibility_lists_settings(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     lines = runtime.PartitionManager(device="cpu").visibility()
-    assert isinstance(lines, list)
+    assert "CUDA_VISIBLE_DEVICES: 0" in lines
     assert all(": " in line for line in lines)
