@@ -165,10 +165,16 @@ std::string new_task_id() {
   return id;
 }
 
-void call_python(CallTask* task) {
+void call_python(const std::shared_ptr<CallTask*>& here) {
   if (g_forbidden.load(std::memory_order_acquire)) park();
   PyGILState_STATE gil{};
   call_or_park([&] { gil = PyGILState_Ensure(); });
+  CallTask* task = *here;
+  if (task == nullptr || !task->fn.is_valid()) {
+    PyGILState_Release(gil);
+    throw Error("the task was destroyed before it ran");
+  }
+  PyObject* keep = Py_NewRef(nb::find(*task).ptr());
   const bool worker = t_stepping == 0;
   const unsigned long thread = PyThread_get_thread_ident();
   if (worker) threads_in_callables().insert(thread);
@@ -180,6 +186,7 @@ void call_python(CallTask* task) {
     PyObject* earlier = std::exchange(t_interrupt, Py_NewRef(task->exception.ptr()));
     Py_XDECREF(earlier);
   }
+  Py_DECREF(keep);
   PyGILState_Release(gil);
   if (interrupted) throw scheduler::Interrupted(error);
   if (!error.empty()) throw Error(error);

@@ -21,6 +21,11 @@ const char* state_name(scheduler::CallState state);  // "pending"
 
 /// A callable and what became of it. The GIL guards all of it but the record.
 struct CallTask {
+  CallTask() = default;
+  CallTask(const CallTask&) = delete;
+  CallTask& operator=(const CallTask&) = delete;
+  ~CallTask() { *here = nullptr; }
+
   nb::object fn, result, exception, context;
   std::optional<int64_t> memory;
   std::optional<double> bandwidth;
@@ -31,6 +36,8 @@ struct CallTask {
   scheduler::CallState own_state = scheduler::CallState::pending;  // of a task that no scheduler has
   std::shared_ptr<scheduler::Scheduler> scheduler;
   std::shared_ptr<scheduler::Task> record;
+  /// For the work, which must not own the task: the task owns the work. Null inside once the task is gone.
+  const std::shared_ptr<CallTask*> here = std::make_shared<CallTask*>(this);
 
   scheduler::CallState state() const;
 };
@@ -38,9 +45,9 @@ struct CallTask {
 /// Eight hexadecimal digits that differ for 2^32 calls.
 std::string new_task_id();
 
-/// The work of a task, for any thread that does not hold the GIL. `task` must outlive the call.
-/// Throws Error with the text of what the callable raised.
-void call_python(CallTask* task);
+/// The work of the task at `here`, for any thread that does not hold the GIL. Keeps the task alive meanwhile.
+/// Throws Error with the text of what the callable raised, or when the task is gone.
+void call_python(const std::shared_ptr<CallTask*>& here);
 
 /// Raises SystemExit in the callables that worker threads run now. The GIL is held.
 void interrupt_callables();

@@ -110,8 +110,7 @@ std::string submit(CallScheduler& self, nb::object fn, std::optional<int64_t> me
   do task->id = python::new_task_id();
   while (self.tasks.count(task->id) != 0);
   spec.id = task->id;
-  // The table keeps the task until the core has collected it, so it outlives its work.
-  spec.work = [task](const TaskControl&) { python::call_python(task); };
+  spec.work = [here = task->here](const TaskControl&) { python::call_python(here); };
   self.sweep();
   self.tasks.emplace(task->id, object);
   try {
@@ -195,7 +194,8 @@ bool stop_workers(nb::handle object, std::optional<double> timeout) {
     });
   }
   const nb::object keep = nb::borrow(object);
-  if (all) with_workers().erase(&self);  // else a thread left to itself still uses the tasks
+  // A thread left to itself still uses the tasks; another call may have started new ones.
+  if (all && self.workers->count() == 0) with_workers().erase(&self);
   return all;
 }
 

@@ -17,13 +17,44 @@ constexpr int64_t kCheckEvery = 50'000'000;
 
 }  // namespace
 
+thread_local const Workers::Shared* Workers::t_shared_ = nullptr;
+
 Workers::Workers(std::shared_ptr<Scheduler> scheduler) : scheduler_(std::move(scheduler)) {}
 
 Workers::~Workers() {
   try {
+    {
+      std::lock_guard lock(mutex_);
+      left_.clear();
+    }
     stop();
   } catch (...) {  // a thread that cannot be joined is left to itself
   }
+}
+
+int Workers::Shared::others() {
+  std::lock_guard lock(mutex);
+  return running - (t_shared_ == this ? 1 : 0);
+}
+
+bool Workers::Shared::wait(int64_t until_ns, const std::function<void()>& check) {
+  while (others() > 0) {
+    const int64_t now = real_clock().now_ns();
+    if (now >= until_ns) return false;
+    if (check) check();
+    std::unique_lock lock(mutex);
+    if (running <= (t_shared_ == this ? 1 : 0)) break;
+    real_clock().wait(ended, lock, check ? std::min(until_ns, now + kCheckEvery) : until_ns);
+  }
+  return true;
+}
+
+/// After a fork: they stayed in the parent process, and their locks may be taken here.
+void Workers::forget_parents_threads() {
+  for (std::thread& gone : threads_) gone.detach();
+  threads_.clear();
+  left_.clear();
+  count_ = 0;
 }
 
 void Workers::start(int count, ThreadStarter starter) {
@@ -31,16 +62,16 @@ void Workers::start(int count, ThreadStarter starter) {
     throw ArgumentError("Scheduler.start_workers", "count", "be from 1 to 256", std::to_string(count));
   if (!starter) starter = [](std::function<void()> body) { return start_thread(std::move(body)); };
   std::lock_guard lock(mutex_);
-  if (!threads_.empty() && fork_generation_ == files::fork_generation())
+  if (fork_generation_ != files::fork_generation()) forget_parents_threads();
+  if (!threads_.empty())
     throw Error("Scheduler.start_workers: " + std::to_string(threads_.size()) + " workers run already");
-  for (std::thread& gone : threads_) gone.detach();  // they stayed in the parent process
-  threads_.clear();
   fork_generation_ = files::fork_generation();
   shared_ = std::make_shared<Shared>();
   shared_->scheduler = scheduler_;
   try {
     for (int i = 0; i < count; ++i) {
       threads_.push_back(starter([shared = shared_] {
+        t_shared_ = shared.get();
         shared->scheduler->serve(shared->stop);
         std::lock_guard lock(shared->mutex);
         --shared->running;
@@ -62,40 +93,41 @@ void Workers::start(int count, ThreadStarter starter) {
 }
 
 bool Workers::stop(int64_t timeout_ns, const std::function<void()>& check) {
-  std::lock_guard lock(mutex_);
-  if (threads_.empty()) return true;
-  if (fork_generation_ != files::fork_generation()) {
-    for (std::thread& gone : threads_) gone.detach();
-    threads_.clear();
-    return true;
+  std::vector<std::shared_ptr<Shared>> groups;
+  {
+    std::lock_guard lock(mutex_);
+    if (fork_generation_ != files::fork_generation()) forget_parents_threads();
+    groups = left_;
+    if (!threads_.empty()) {
+      shared_->stop.store(true, std::memory_order_release);
+      groups.push_back(shared_);
+    }
   }
-  shared_->stop.store(true, std::memory_order_release);
+  if (groups.empty()) return true;
   scheduler_->wake();
   // The machine's clock: a process that ends does not wait for a clock that nobody moves.
-  const int64_t until = timeout_ns < 0 ? Clock::kForever : real_clock().now_ns() + timeout_ns;
-  bool own = false;
-  for (const std::thread& thread : threads_) own |= thread.get_id() == std::this_thread::get_id();
-  std::unique_lock wait(shared_->mutex);
-  while (shared_->running > (own ? 1 : 0)) {
-    const int64_t now = real_clock().now_ns();
-    if (now >= until) break;
-    real_clock().wait(shared_->ended, wait, check ? std::min(until, now + kCheckEvery) : until);
-    if (!check) continue;
-    wait.unlock();
-    check();
-    wait.lock();
+  const int64_t now = real_clock().now_ns();
+  const int64_t until = timeout_ns < 0 || timeout_ns >= Clock::kForever - now ? Clock::kForever : now + timeout_ns;
+  bool all = true;
+  for (const auto& group : groups) all &= group->wait(until, check);
+  std::lock_guard lock(mutex_);
+  if (!threads_.empty() && groups.back() == shared_) {  // else another stop() was first
+    const bool ended = shared_->others() == 0;
+    for (std::thread& thread : threads_) {
+      // A task may stop the workers of its own scheduler.
+      if (ended && thread.get_id() != std::this_thread::get_id())
+        thread.join();
+      else
+        thread.detach();
+    }
+    left_.push_back(std::move(shared_));
+    threads_.clear();
+    count_ = 0;
   }
-  const bool all = shared_->running <= (own ? 1 : 0);
-  wait.unlock();
-  for (std::thread& thread : threads_) {
-    // A task may stop the workers of its own scheduler.
-    if (all && thread.get_id() != std::this_thread::get_id())
-      thread.join();
-    else
-      thread.detach();
-  }
-  threads_.clear();
-  count_ = 0;
+  std::erase_if(left_, [](const auto& group) {
+    std::lock_guard lock(group->mutex);
+    return group->running == 0;
+  });
   return all;
 }
 

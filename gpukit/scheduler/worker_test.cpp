@@ -126,10 +126,54 @@ TEST(Workers, AStopWithALimitLeavesStuckThreads) {
     workers.start(1);
     while (!*inside) std::this_thread::yield();
     EXPECT_FALSE(workers.stop(10'000'000));
+    EXPECT_EQ(workers.count(), 0);
+    EXPECT_FALSE(workers.stop(10'000'000));  // it still runs
+    workers.start(1);                        // beside it
+    EXPECT_FALSE(workers.stop(10'000'000));
   }
   *go = true;
   EXPECT_TRUE(scheduler->wait_idle(real_clock().now_ns() + 60 * kSecond));
   EXPECT_TRUE(*ended);
+}
+
+TEST(Workers, AStopWaitsForWhatAnEarlierOneLeftBehind) {
+  auto scheduler = std::make_shared<Scheduler>();
+  std::atomic<bool> go{false}, inside{false}, ended{false};
+  scheduler->submit(work([&](const TaskControl&) {
+    inside = true;
+    while (!go) std::this_thread::yield();
+    ended = true;
+  }));
+  Workers workers(scheduler);
+  workers.start(1);
+  while (!inside) std::this_thread::yield();
+  EXPECT_FALSE(workers.stop(1'000'000));
+  std::thread mover([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    go = true;
+  });
+  EXPECT_TRUE(workers.stop());
+  EXPECT_TRUE(ended);
+  mover.join();
+  EXPECT_TRUE(workers.stop());
+}
+
+TEST(Workers, TheCheckOfAStopMayStopAndAsk) {
+  auto scheduler = std::make_shared<Scheduler>();
+  std::atomic<bool> go{false}, inside{false};
+  scheduler->submit(work([&](const TaskControl&) {
+    inside = true;
+    while (!go) std::this_thread::yield();
+  }));
+  Workers workers(scheduler);
+  workers.start(2);
+  while (!inside) std::this_thread::yield();
+  bool inner = true;
+  EXPECT_TRUE(workers.stop(-1, [&] {
+    if (!go) inner = workers.stop(1'000'000);
+    go = true;
+  }));
+  EXPECT_FALSE(inner);
 }
 
 TEST(Workers, ATaskMayStopItsWorkers) {

@@ -260,3 +260,78 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), scheduler.worker_count)
 """
     )
     assert done.stdout.split() == ["0", "4", "2"], done.stdout + done.stderr
+
+
+def test_a_stop_is_not_over_while_a_thread_left_behind_runs():
+    made = Scheduler()
+    inside, go = threading.Event(), threading.Event()
+    made.start_workers()
+    made.submit(lambda: (inside.set(), go.wait(30)))
+    assert inside.wait(30)
+    assert made.stop_workers(timeout=0.01) is False
+    assert made.stop_workers(timeout=0.01) is False and made.worker_count == 0
+    go.set()
+    assert made.stop_workers() is True
+
+
+def test_a_scheduler_may_go_while_its_task_runs():
+    done = run_script(
+        """
+import gc, threading, time
+from pygpukit.scheduler import Scheduler
+
+for own in (False, True):  # the task stops its own workers, or someone else does
+    s, inside, go, out = Scheduler(), threading.Event(), threading.Event(), threading.Event()
+    s.start_workers()
+
+    def work(s):
+        if own:
+            assert s.stop_workers() is True  # the task itself does not count
+        del s
+        inside.set()
+        go.wait(30)
+        out.set()
+        return bytes(100)
+
+    held = [s]
+    s.submit(lambda: work(held.pop()))
+    assert inside.wait(30)
+    for _ in range(2):
+        assert s.stop_workers(timeout=0.01) is False
+    if own:
+        s.clear()
+    del s
+    gc.collect()
+    junk = [Scheduler().submit(lambda: 1) for _ in range(10)], [bytearray(200) for _ in range(20000)]
+    go.set()
+    assert out.wait(30)
+    time.sleep(0.05)
+print("alive")
+"""
+    )
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGALRM")
+def test_a_signal_handler_may_stop_workers_that_are_being_stopped():
+    done = run_script(
+        """
+import signal, threading
+from pygpukit.scheduler import Scheduler
+
+s, inside, go = Scheduler(), threading.Event(), threading.Event()
+s.start_workers()
+s.submit(lambda: (inside.set(), go.wait(30)))
+assert inside.wait(30)
+
+def handler(*_):
+    print(s.stop_workers(timeout=0.01))
+    go.set()
+
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+print(s.stop_workers(timeout=5))
+""",
+        timeout=10,
+    )
+    assert (done.returncode, done.stdout) == (0, "False\nTrue\n"), done.stderr
