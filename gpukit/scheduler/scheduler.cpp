@@ -106,8 +106,10 @@ AdmissionDecision Scheduler::admit(TaskSpec spec) {
   return decision;
 }
 
-AdmissionStats Scheduler::admission_stats() const {
+AdmissionStats Scheduler::admission_stats() {
+  Garbage garbage;
   std::lock_guard lock(mutex_);
+  expire(clock_.now_ns(), garbage);
   AdmissionStats stats;
   stats.admitted_count = admitted_count_;
   stats.rejected_count = rejected_count_;
@@ -313,8 +315,10 @@ std::shared_ptr<Task> Scheduler::find(std::string_view id) const {
   return found == tasks_.end() ? nullptr : found->second;
 }
 
-TaskInfo Scheduler::info(const Task& task) const {
+TaskInfo Scheduler::info(const Task& task) {
+  Garbage garbage;
   std::lock_guard lock(mutex_);
+  expire(clock_.now_ns(), garbage);
   TaskInfo info;
   info.id = task.spec.id;
   info.name = task.spec.name;
@@ -334,13 +338,26 @@ TaskInfo Scheduler::info(const Task& task) const {
   return info;
 }
 
-TaskPhase Scheduler::phase(const Task& task) const {
+TaskPhase Scheduler::phase(const Task& task) {
+  Garbage garbage;
   std::lock_guard lock(mutex_);
+  expire(clock_.now_ns(), garbage);
   return task.phase;
 }
 
-SchedulerStats Scheduler::stats() const {
+SchedulerStats Scheduler::stats() {
+  Garbage garbage;
   std::lock_guard lock(mutex_);
+  expire(clock_.now_ns(), garbage);
+  return stats_locked();
+}
+
+SchedulerStats Scheduler::stats_so_far() const {
+  std::lock_guard lock(mutex_);
+  return stats_locked();
+}
+
+SchedulerStats Scheduler::stats_locked() const {
   SchedulerStats stats;
   stats.total_submitted = submitted_;
   stats.pending_count = not_started();

@@ -84,7 +84,7 @@ class Scheduler {
   AdmissionDecision evaluate_admission(const TaskSpec& spec);
   /// The same, and submits unless it is rejected.
   AdmissionDecision admit(TaskSpec spec);
-  AdmissionStats admission_stats() const;
+  AdmissionStats admission_stats();
 
   // For tasks without work, which the caller runs. False: the state does not allow it, or the id is unknown.
   /// The ids of at most `max` tasks that may start, now running.
@@ -116,9 +116,12 @@ class Scheduler {
   bool wait_idle(int64_t until_ns = Clock::kForever);
 
   std::shared_ptr<Task> find(std::string_view id) const;  // null when unknown or collected
-  TaskInfo info(const Task& task) const;
-  TaskPhase phase(const Task& task) const;
-  SchedulerStats stats() const;
+  // Who looks sees deadlines that have passed.
+  TaskInfo info(const Task& task);
+  TaskPhase phase(const Task& task);
+  SchedulerStats stats();
+  /// Without the deadlines that passed since the last call: it ends no task, so it destroys no work.
+  SchedulerStats stats_so_far() const;
   /// Cancels what has not ended and forgets what has, counts included. Running work is asked to stop and stays known
   /// until it returns.
   void clear();
@@ -175,6 +178,7 @@ class Scheduler {
   bool run_first(Lock& lock, Garbage& garbage, std::exception_ptr& interrupted);
   size_t run_some(size_t max, int64_t until_ns, bool* idle);
   int64_t next_look() const;
+  SchedulerStats stats_locked() const;
   bool fits(int64_t bytes) const { return !config_.total_memory || bytes <= *config_.total_memory - reserved_memory_; }
   int64_t available() const { return config_.total_memory ? *config_.total_memory - reserved_memory_ : -1; }
   size_t count(TaskPhase phase) const { return counts_[static_cast<size_t>(phase)]; }

@@ -81,12 +81,12 @@ TaskMeta meta_of(const Scheduler& scheduler, const TaskInfo& info) {
   return meta;
 }
 
-std::optional<TaskInfo> find(const Scheduler& scheduler, std::string_view id) {
+std::optional<TaskInfo> find(Scheduler& scheduler, std::string_view id) {
   const std::shared_ptr<Task> task = scheduler.find(id);
   return task ? std::optional(scheduler.info(*task)) : std::nullopt;
 }
 
-std::optional<TaskStats> stats_of(const Scheduler& scheduler, std::string_view id) {
+std::optional<TaskStats> stats_of(Scheduler& scheduler, std::string_view id) {
   const std::optional<TaskInfo> info = find(scheduler, id);
   if (!info) return std::nullopt;
   const int64_t now = scheduler.clock().now_ns();
@@ -234,14 +234,14 @@ void bind_scheduler_classes(nb::module_& m) {
       .def("cancel_task", &Scheduler::cancel, "id"_a, "False when it has ended.")
       .def(
           "get_task",
-          [](const Scheduler& s, std::string_view id) {
+          [](Scheduler& s, std::string_view id) {
             const std::optional<TaskInfo> info = find(s, id);
             return info ? std::optional(meta_of(s, *info)) : std::nullopt;
           },
           "id"_a, "A copy of the task as it stands, None when unknown.")
       .def(
           "get_task_state",
-          [](const Scheduler& s, std::string_view id) {
+          [](Scheduler& s, std::string_view id) {
             const std::shared_ptr<Task> task = s.find(id);
             return task ? std::optional(to_state(s.phase(*task))) : std::nullopt;
           },
@@ -257,7 +257,7 @@ void bind_scheduler_classes(nb::module_& m) {
       .def_prop_ro("total_memory", [](const Scheduler& s) { return s.config().total_memory; })
       .def_prop_ro("sched_tick_ms", [](const Scheduler& s) { return static_cast<double>(s.config().tick_ns) * 1e-6; })
       .def_prop_ro("window_ms", [](const Scheduler& s) { return static_cast<double>(s.config().window_ns) * 1e-6; })
-      .def("__repr__", [](const Scheduler& s) {
+      .def("__repr__", [](Scheduler& s) {
         const SchedulerStats stats = s.stats();
         return "Scheduler(pending=" + std::to_string(stats.pending_count) +
                ", running=" + std::to_string(stats.running_count) +

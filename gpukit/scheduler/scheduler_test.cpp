@@ -354,6 +354,26 @@ TEST_F(SchedulerTest, TimesAreOfTheClock) {
   EXPECT_DOUBLE_EQ(scheduler.stats().avg_execution_s, 1.0);
 }
 
+TEST_F(SchedulerTest, WhoLooksSeesADeadlineThatHasPassed) {
+  config.total_memory = 100;
+  Scheduler scheduler(config, clock);
+  const auto late = [&](const char* id) {
+    TaskSpec task = spec(id, 100);
+    task.timeout_ns = 5;
+    auto made = scheduler.submit(std::move(task));
+    clock.advance_ns(5);
+    return made;
+  };
+  EXPECT_EQ(scheduler.phase(*late("a")), TaskPhase::failed);
+  EXPECT_EQ(scheduler.info(*late("b")).failure, Failure::deadline);
+  late("c");
+  EXPECT_EQ(scheduler.stats_so_far().reserved_memory, 100);
+  EXPECT_EQ(scheduler.stats().reserved_memory, 0);
+  late("d");
+  EXPECT_EQ(scheduler.admission_stats().pending_count, 0u);
+  EXPECT_EQ(scheduler.stats_so_far().failed_count, 4u);
+}
+
 TEST(SchedulerWait, AVirtualClockEndsWaits) {
   VirtualClock clock(0, true);
   Scheduler scheduler({}, clock);

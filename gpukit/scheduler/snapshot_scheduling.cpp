@@ -22,7 +22,7 @@ Json named(uint64_t index) {
 }
 
 Json scheduler_json(uint64_t index, const Scheduler& scheduler) {
-  const SchedulerStats s = scheduler.stats();
+  const SchedulerStats s = scheduler.stats_so_far();
   Json j = named(index);
   j.set("total_bytes", known(scheduler.config().total_memory.has_value(), scheduler.config().total_memory.value_or(0)));
   j.set("reserved_bytes", s.reserved_memory);
