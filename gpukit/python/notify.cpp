@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "gpukit/base/files.h"
@@ -14,20 +15,31 @@ namespace {
 
 /// A queue of callables and the Python thread that calls them. Never destroyed; a forked child starts its own.
 struct Notifier {
+  explicit Notifier(const char* thread) : name(thread) {}
+  const char* const name;
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<PyObject*> queue;  // each owns a reference
   bool stopping = false;
-  bool started = false;
+  bool serving = false;  // a thread reads the queue
+  bool started = false;  // the GIL guards it
   uint64_t generation = 0;
 };
 
-Notifier*& notifier_slot() {
-  static Notifier* value = new Notifier;
-  return value;
+/// Callables of users may take long, and no await may wait for them.
+enum class Caller : uint8_t { user, event_loop };
+
+Notifier*& notifier_slot(Caller caller) {
+  static Notifier* users = new Notifier("pygpukit-notify");
+  static Notifier* loops = new Notifier("pygpukit-await");
+  return caller == Caller::user ? users : loops;
 }
 
 void run(Notifier& self) {
+  {
+    std::lock_guard lock(self.mutex);
+    if (std::exchange(self.serving, true)) return;  // two threads were started at once
+  }
   for (;;) {
     std::vector<PyObject*> ready;
     {
@@ -46,18 +58,19 @@ void run(Notifier& self) {
   }
 }
 
-/// The GIL is held.
-Notifier& notifier() {
-  Notifier*& slot = notifier_slot();
-  if (slot->started && slot->generation != files::fork_generation()) slot = new Notifier;
+/// The GIL is held. Throws what starting a thread raises; the next call tries again.
+Notifier& notifier(Caller caller) {
+  Notifier*& slot = notifier_slot(caller);
+  if (slot->started && slot->generation != files::fork_generation()) slot = new Notifier(slot->name);
   Notifier& self = *slot;
   if (self.started) return self;
+  nb::object thread = nb::module_::import_("threading")
+                          .attr("Thread")("target"_a = nb::cpp_function([&self] { run(self); }), "name"_a = self.name,
+                                          "daemon"_a = true);
+  thread.attr("start")();
+  if (self.started) return self;  // starting gives the GIL up
   self.started = true;
   self.generation = files::fork_generation();
-  nb::object thread = nb::module_::import_("threading")
-                          .attr("Thread")("target"_a = nb::cpp_function([&self] { run(self); }),
-                                          "name"_a = "pygpukit-notify", "daemon"_a = true);
-  thread.attr("start")();
   nb::object stop = nb::cpp_function([&self, thread] {
     {
       std::lock_guard lock(self.mutex);
@@ -80,8 +93,10 @@ void let_signals_end_waits() {
   });
 }
 
-std::function<void()> call_later(nb::object callable) {
-  Notifier* self = &notifier();
+namespace {
+
+std::function<void()> call_on(Caller caller, nb::object callable) {
+  Notifier* self = &notifier(caller);
   return [self, raw = callable.release().ptr()] {
     {
       std::lock_guard lock(self->mutex);
@@ -91,6 +106,10 @@ std::function<void()> call_later(nb::object callable) {
     self->changed.notify_one();
   };
 }
+
+}  // namespace
+
+std::function<void()> call_later(nb::object callable) { return call_on(Caller::user, std::move(callable)); }
 
 nb::object await_completion(const std::function<void(std::function<void()>)>& add_callback, nb::object result) {
   nb::object loop = nb::module_::import_("asyncio").attr("get_running_loop")();
@@ -103,14 +122,14 @@ nb::object await_completion(const std::function<void(std::function<void()>)>& ad
       future.attr("set_exception")(error.value());
     }
   });
-  add_callback(call_later(nb::cpp_function([loop, settle] {
-    try {
-      loop.attr("call_soon_threadsafe")(settle);
-    } catch (nb::python_error& error) {
-      // The loop was closed: nobody awaits any more.
-      if (!nb::cast<bool>(loop.attr("is_closed")())) throw;
-    }
-  })));
+  add_callback(call_on(Caller::event_loop, nb::cpp_function([loop, settle] {
+                         try {
+                           loop.attr("call_soon_threadsafe")(settle);
+                         } catch (nb::python_error& error) {
+                           // The loop was closed: nobody awaits any more.
+                           if (!nb::cast<bool>(loop.attr("is_closed")())) throw;
+                         }
+                       })));
   return future.attr("__await__")();
 }
 

@@ -11,11 +11,13 @@ namespace gpukit::python {
 void let_signals_end_waits();
 
 /// What add_callback of a Completion takes: calling it from any thread has `callable` called with no arguments, once,
-/// on a thread of its own. What it raises is reported as unraisable. The GIL is held here, not there.
+/// on a thread that all such callables share. What it raises is reported as unraisable. The GIL is held here, not
+/// there. Raises when that thread cannot be started.
 std::function<void()> call_later(nanobind::object callable);
 
 /// An awaitable that is over once `done` was called: the iterator of a future of the running event loop, whose result
-/// is `result()`. `add_callback` is given what to call. Cancelling the await leaves the work alone.
+/// is `result()`. `add_callback` is given what to call. Cancelling the await leaves the work alone. What call_later
+/// runs delays it not.
 nanobind::object await_completion(const std::function<void(std::function<void()>)>& add_callback,
                                   nanobind::object result);
 

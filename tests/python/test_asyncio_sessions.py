@@ -236,3 +236,57 @@ print("end")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "end"
     assert done.stderr == ""
+
+
+def run_script(code, timeout=60):
+    env = {**os.environ, "PYGPUKIT_DEVICE": "cpu"}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout, env=env)
+
+
+def test_awaits_work_again_after_their_thread_could_not_start():
+    done = run_script(
+        """
+import asyncio, threading
+from pygpukit.scheduler.execution import AsyncKernelRequest, create_context
+
+ctx = create_context("a")
+start = threading.Thread.start
+
+def refuse(self):
+    raise RuntimeError("can't start new thread")
+
+async def main():
+    future = ctx.dispatch_async(AsyncKernelRequest(lambda: None))
+    threading.Thread.start = refuse
+    try:
+        await future
+    except RuntimeError as error:
+        print(error)
+    threading.Thread.start = start
+    print((await asyncio.wait_for(future, 20)).success)
+
+asyncio.run(main())
+"""
+    )
+    assert (done.returncode, done.stdout) == (0, "can't start new thread\nTrue\n"), done.stderr
+
+
+def test_a_slow_callback_delays_no_await():
+    ctx = create_context("a")
+    called, go = threading.Event(), threading.Event()
+
+    def slow(_future):
+        called.set()
+        go.wait(30)
+
+    first = ctx.dispatch_async(AsyncKernelRequest(lambda: None))
+    first._future.add_done_callback(slow)
+    assert called.wait(30)
+
+    async def main():
+        return await asyncio.wait_for(ctx.dispatch_async(AsyncKernelRequest(lambda: None)), 2)
+
+    try:
+        assert asyncio.run(main()).success
+    finally:
+        go.set()
