@@ -11,6 +11,7 @@
 #include "gpukit/runtime/fault.h"
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/stream_group.h"
+#include "gpukit/runtime/waiter.h"
 
 namespace gpukit::python {
 
@@ -133,7 +134,8 @@ void event_synchronize(const EventObject& self) {
   in_scope([&] {
     runtime::refuse_in_capture("CudaEvent.synchronize", "waits for the device");
     self.event->context().make_current();
-    self.event->synchronize();
+    runtime::wait_for_device([&] { return self.event->query(); }, [&] { self.event->synchronize(); },
+                             self.blocking || self.event->context().device().kind == DeviceKind::cpu);
     runtime::raise_fault(self.event->context().device());
     return 0;
   });

@@ -10,11 +10,14 @@
 #include "gpukit/base/log.h"
 #include "gpukit/driver/cuda.h"
 #include "gpukit/driver/host_table.h"
+#include "gpukit/memory/fence.h"
 #include "gpukit/runtime/fault.h"
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/session.h"
 #include "gpukit/runtime/stream_group.h"
+#include "gpukit/runtime/stream_list.h"
 #include "gpukit/runtime/transfer_engine.h"
+#include "gpukit/runtime/waiter.h"
 
 namespace gpukit::runtime {
 
@@ -219,16 +222,44 @@ void wait_and_raise(DeviceState& state, const char* caller, Wait&& wait) {
   raise_fault(state.context.device());
 }
 
+/// `wait`: what to do where no signal can end it. The CPU needs its cores for the work itself, so there no one spins.
+void wait_for_stream(const driver::Stream& stream, const std::function<bool()>& over,
+                     const std::function<void()>& wait) {
+  wait_for_device(over, wait, stream.device().kind == DeviceKind::cpu);
+}
+
 }  // namespace
 
 void synchronize(Device device) {
   DeviceState& state = open_device(device);
-  const uint64_t submitted = state.default_stream->sequence.load(std::memory_order_relaxed);
-  wait_and_raise(state, "synchronize", [&] { state.context.api().synchronize_context(); });
-  state.default_stream->idle_sequence.store(submitted, std::memory_order_relaxed);
+  std::vector<std::pair<std::shared_ptr<driver::Stream>, uint64_t>> busy;
+  for (auto& [stream, label] : listed_streams()) {
+    const uint64_t submitted = stream->sequence.load(std::memory_order_relaxed);
+    if (stream->device() == device && submitted != stream->idle_sequence.load(std::memory_order_relaxed))
+      busy.emplace_back(std::move(stream), submitted);
+  }
+  wait_and_raise(state, "synchronize", [&] {
+    for (const auto& entry : busy) {
+      const driver::Stream& stream = *entry.first;
+      // To ask about a stream that captures would end the capture.
+      wait_for_stream(
+          stream, [&] { return memory::is_capturing(stream) || stream.query(); }, [] {});
+    }
+    state.context.api().synchronize_context();
+  });
+  for (const auto& [stream, submitted] : busy) stream->idle_sequence.store(submitted, std::memory_order_relaxed);
 }
 
 void synchronize(driver::Stream& stream, const char* caller) {
+  const uint64_t submitted = stream.sequence.load(std::memory_order_relaxed);
+  wait_and_raise(open_device(stream.device()), caller, [&] {
+    wait_for_stream(
+        stream, [&] { return stream.query(); }, [&] { stream.synchronize(); });
+  });
+  stream.idle_sequence.store(submitted, std::memory_order_relaxed);
+}
+
+void synchronize_fully(driver::Stream& stream, const char* caller) {
   const uint64_t submitted = stream.sequence.load(std::memory_order_relaxed);
   wait_and_raise(open_device(stream.device()), caller, [&] { stream.synchronize(); });
   stream.idle_sequence.store(submitted, std::memory_order_relaxed);

@@ -43,10 +43,13 @@ Device configured_device();
 const driver::DeviceProperties& properties(Device device);
 /// Free and total bytes as the driver sees them.
 void memory_info(Device device, size_t* free_bytes, size_t* total_bytes);
-/// Waits for all work of the device, then raises what it found (health, faults).
+/// Waits for all work of the device, then raises what it found (health, faults). Signals end the wait for our own
+/// streams; work that other libraries submitted is waited for in the driver.
 void synchronize(Device device);
-/// Waits for one stream, then raises what was found. Throws inside a capture, naming `caller`.
+/// Waits for one stream, lets signals through, then raises what was found. Throws inside a capture, naming `caller`.
 void synchronize(driver::Stream& stream, const char* caller);
+/// The same, but no signal ends it: for work that uses memory of the caller.
+void synchronize_fully(driver::Stream& stream, const char* caller);
 
 /// Replaces the driver behind the CPU device, for tests: drops every opened CPU device. Not thread-safe.
 void replace_host_driver(const driver::CudaTable& table);

@@ -2,10 +2,12 @@
 
 #include <atomic>
 
+#include "gpukit/memory/fence.h"
 #include "gpukit/memory/hold.h"
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/session.h"
 #include "gpukit/runtime/transfer_engine.h"
+#include "gpukit/runtime/waiter.h"
 
 namespace gpukit::runtime {
 
@@ -69,6 +71,17 @@ void staged(driver::Stream& stream, const char* caller, Copy&& copy) {
   }
 }
 
+/// Before a copy that uses the caller's memory: once submitted no signal may end the wait for it, and to pageable
+/// memory it waits inside the driver for all that comes before it.
+void let_signals_end_wait(const driver::Stream& stream) {
+  try {
+    wait_for_device([&] { return memory::is_capturing(stream) || stream.query(); }, [] {},
+                    stream.device().kind == DeviceKind::cpu);
+  } catch (const CudaError&) {
+    // The copy and the wait after it tell what the device found.
+  }
+}
+
 }  // namespace
 
 void set_staged_bytes(size_t bytes) { g_staged_bytes.store(bytes, std::memory_order_relaxed); }
@@ -83,9 +96,11 @@ void copy_from_host(const memory::Use& destination, const void* source, size_t b
   if (bytes == 0) return;
   if (stages(*stream, source, bytes))
     return staged(*stream, caller, [&](auto& engine) { engine.copy_in(stream, destination, source, bytes); });
-  copy_from_host_async(destination, source, bytes, stream);
   // A pageable source has been staged when the driver returns; a page-locked one is still read.
-  if (stream->api().is_page_locked(source)) synchronize(*stream, caller);
+  const bool still_read = stream->api().is_page_locked(source);
+  if (still_read) let_signals_end_wait(*stream);
+  copy_from_host_async(destination, source, bytes, stream);
+  if (still_read) synchronize_fully(*stream, caller);
 }
 
 void copy_to_host(void* destination, const memory::Use& source, size_t bytes, const char* caller) {
@@ -95,11 +110,12 @@ void copy_to_host(void* destination, const memory::Use& source, size_t bytes, co
 void copy_to_host(void* destination, const memory::Use& source, size_t bytes,
                   const std::shared_ptr<driver::Stream>& stream, const char* caller) {
   refuse_in_capture(caller, "waits for the device");
+  if (bytes != 0) let_signals_end_wait(*stream);
   if (stages(*stream, destination, bytes))
     staged(*stream, caller, [&](auto& engine) { engine.copy_out(stream, destination, source, bytes); });
   else if (bytes != 0)
     copy_to_host_async(destination, source, bytes, stream);
-  synchronize(*stream, caller);
+  synchronize_fully(*stream, caller);
 }
 
 void copy_from_host_async(const memory::Use& destination, const void* source, size_t bytes,

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <deque>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -24,6 +25,9 @@ constexpr int64_t kSignalSlice = 50'000'000;
 // An event that has taken t is looked at every t / 8, within these bounds.
 constexpr int64_t kShortestSleep = 20'000;
 constexpr int64_t kLongestSleep = 1'000'000;
+// How long a wait asks the driver again and again: a sleep takes 50 us longer than asked for.
+constexpr int64_t kShortSpin = 50'000;
+constexpr int64_t kLongSpin = 2'000'000;
 constexpr int kUnknownError = 999;  // CUDA_ERROR_UNKNOWN
 
 }  // namespace
@@ -32,6 +36,24 @@ void set_interrupt_check(void (*check)()) { g_interrupt_check.store(check, std::
 
 void check_interrupt() {
   if (auto* check = g_interrupt_check.load(std::memory_order_acquire)) check();
+}
+
+void wait_for_device(const std::function<bool()>& over, const std::function<void()>& wait, bool sleep) {
+  if (g_interrupt_check.load(std::memory_order_acquire) == nullptr) return wait();
+  if (over()) return;
+  const int64_t begin = real_clock().now_ns();
+  int64_t checked = begin;
+  do {
+    const int64_t now = real_clock().now_ns(), waited = now - begin;
+    if (now - checked >= kSignalSlice) {
+      check_interrupt();
+      checked = now;
+    }
+    if (waited >= (sleep ? kShortSpin : kLongSpin))
+      real_clock().sleep_ns(std::clamp(waited / 64, kShortestSleep, kLongestSleep / 2));
+    else if (waited >= kShortSpin)
+      std::this_thread::yield();
+  } while (!over());
 }
 
 // Completion

@@ -20,6 +20,11 @@ namespace gpukit::runtime {
 void set_interrupt_check(void (*check)());
 void check_interrupt();
 
+/// Waits for something of the device. Without an interrupt check this is `wait()`, a wait in the driver. With one it
+/// asks `over()` instead: first without a pause, so that short work is noticed as soon as the driver would, then
+/// between sleeps of a small part of the time waited so far, and lets signals through. `sleep`: no long spinning.
+void wait_for_device(const std::function<bool()>& over, const std::function<void()>& wait, bool sleep = false);
+
 /// The end of one piece of work. Shared: whoever does the work ends it once, anyone may look, wait or be called.
 class Completion {
  public:

@@ -5,12 +5,14 @@
 #include <atomic>
 #include <thread>
 
+#include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
 #include "gpukit/base/thread.h"
 #include "gpukit/driver/host_table.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/session.h"
+#include "gpukit/runtime/stream_group.h"
 #include "tests/support/fake_driver.h"
 
 namespace gpukit::runtime {
@@ -44,6 +46,37 @@ class WaiterTest : public ::testing::Test {
   }
   FakeDriver driver_;
 };
+
+struct Stopped {};
+
+TEST_F(WaiterTest, SignalsEndTheWaitsForADevice) {
+  auto stream = open_device(kCpu).streams->make_stream(0);
+  Array array = Array::empty({16}, DType::uint8, kCpu);
+  work_on(stream);
+  driver_.clear_calls();
+  set_interrupt_check([] { throw Stopped(); });
+  char bytes[16] = {};
+  const Session session = Session().with_stream(stream);
+  {
+    const SessionGuard guard(session);
+    EXPECT_THROW(synchronize(*stream, "test"), Stopped);
+    EXPECT_THROW(synchronize(kCpu), Stopped);
+    EXPECT_THROW(to_host(bytes, array, "test"), Stopped);
+  }
+  EXPECT_EQ(driver_.count("cuStreamSynchronize") + driver_.count("cuCtxSynchronize"), 0);
+  driver_.defer(false);
+  {
+    const SessionGuard guard(session);
+    synchronize(*stream, "test");
+    synchronize(kCpu);
+    to_host(bytes, array, "test");
+  }
+  set_interrupt_check(nullptr);
+  driver_.clear_calls();
+  synchronize(*stream, "test");
+  EXPECT_EQ(driver_.count("cuStreamSynchronize"), 1);
+  EXPECT_EQ(driver_.count("cuStreamQuery"), 0);
+}
 
 TEST(Completion, EndsOnce) {
   Completion completion;

@@ -5,6 +5,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/runtime/graph.h"
+#include "gpukit/runtime/waiter.h"
 #include "gpukit/scheduler/dispatch_controller.h"
 
 namespace gpukit::scheduler {
@@ -211,7 +212,7 @@ SlicedRun run_sliced(const std::shared_ptr<driver::Stream>& stream, int64_t tota
 
   auto measure = [&](Timed& slot) {
     if (slot.count == 0) return;
-    slot.end.synchronize();
+    runtime::wait_for_device([&] { return slot.end.query(); }, [&] { slot.end.synchronize(); }, true);
     // Times shorter than the clock's step count as one step.
     const double ms = std::max(static_cast<double>(driver::elapsed_ms(slot.begin, slot.end)), 1e-3);
     const double now = static_cast<double>(slot.count) / ms;

@@ -1,5 +1,8 @@
 """Streams and events."""
 
+import signal
+import time
+
 import numpy as np
 import pytest
 
@@ -115,3 +118,50 @@ def test_memory_freed_on_one_stream_is_safe_on_another(device):
             assert y.sum().item() == 2 * (1 << 18)
         with b:
             assert z.sum().item() == 0
+
+
+SPIN = """
+extern "C" __global__ void spin(float* x, long long ns) {
+  long long now, start;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+  do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); while (now - start < ns);
+  x[0] += 1;
+}
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers")
+@pytest.mark.parametrize("wait", ["device", "stream", "event", "copy", "item"])
+def test_signals_end_waits(wait):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    x = gp.zeros((4,), device="cuda")
+    gp.synchronize("cuda")
+    spin = gp.jit(SPIN, func="spin")
+    stream, event = gp.Stream(device="cuda"), gp.CudaEvent()
+    waits = {
+        "device": gp.synchronize,
+        "stream": stream.synchronize,
+        "event": event.synchronize,
+        "copy": x.to_numpy,
+        "item": lambda: x[0].item(),
+    }
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with gp.device("cuda"), stream:
+            spin(x, 1, grid=1, block=1)
+            gp.synchronize()
+            spin(x, 1_000_000_000, grid=1, block=1)
+            event.record(stream)
+            start = time.perf_counter()
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(KeyboardInterrupt):
+                waits[wait]()
+            assert time.perf_counter() - start < 0.8
+            gp.synchronize()
+            assert x.to_numpy()[0] == 2
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

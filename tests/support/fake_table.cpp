@@ -146,7 +146,7 @@ CUresult query_stream(CUstream stream) {
   Lock lock(fake_state().mutex);
   if (CUresult code = host().cuStreamQuery(stream)) return code;
   if (fake_state().work.idle(stream)) return CUDA_SUCCESS;
-  fake_state().work.step(stream);
+  if (fake_state().queries_run) fake_state().work.step(stream);
   return CUDA_ERROR_NOT_READY;
 }
 
