@@ -30,7 +30,7 @@ void raise_to(std::atomic<size_t>& peak, size_t value) {
 Account::Account(Key, std::string name, Device device, size_t quota, bool eviction, std::shared_ptr<Account> parent)
     : name_(std::move(name)), device_(device), parent_(std::move(parent)), quota_(quota), eviction_(eviction) {}
 
-Account::~Account() = default;
+Account::~Account() { try_keep(0); }
 
 std::shared_ptr<Account> Account::create(std::string name, Device device, size_t quota, bool eviction,
                                          std::shared_ptr<Account> parent) {
@@ -45,36 +45,54 @@ std::shared_ptr<Account> Account::create(std::string name, Device device, size_t
 }
 
 Account* Account::try_charge(size_t bytes) noexcept {
-  for (Account* account = this; account != nullptr; account = account->parent_.get()) {
-    size_t charged = account->charged_.load(std::memory_order_relaxed);
-    for (;;) {
-      const size_t quota = account->quota();
-      if (quota != 0 && (charged > quota || bytes > quota - charged)) {
-        for (Account* below = this; below != account; below = below->parent_.get())
-          below->charged_.fetch_sub(bytes, std::memory_order_relaxed);
-        account->refusals_.fetch_add(1, std::memory_order_relaxed);
-        return account;
-      }
-      if (account->charged_.compare_exchange_weak(charged, charged + bytes, std::memory_order_relaxed)) break;
+  std::unique_lock lock(keep_mutex_, std::defer_lock);
+  if (keeps_.load(std::memory_order_relaxed)) lock.lock();
+  size_t charged = charged_.load(std::memory_order_relaxed);
+  do {
+    const size_t quota = this->quota();
+    if (quota != 0 && (charged > quota || bytes > quota - charged)) {
+      refusals_.fetch_add(1, std::memory_order_relaxed);
+      return this;
+    }
+  } while (!charged_.compare_exchange_weak(charged, charged + bytes, std::memory_order_relaxed));
+  const size_t above = std::max(charged + bytes, kept()) - std::max(charged, kept());
+  if (parent_ != nullptr && above != 0) {
+    if (Account* wall = parent_->try_charge(above)) {
+      charged_.fetch_sub(bytes, std::memory_order_relaxed);
+      return wall;
     }
   }
-  for (Account* account = this; account != nullptr; account = account->parent_.get())
-    raise_to(account->peak_charged_, account->charged());
+  raise_to(peak_charged_, this->charged());
   return nullptr;
 }
 
 void Account::uncharge(size_t bytes) noexcept {
-  for (Account* account = this; account != nullptr; account = account->parent_.get())
-    account->charged_.fetch_sub(bytes, std::memory_order_relaxed);
+  std::unique_lock lock(keep_mutex_, std::defer_lock);
+  if (keeps_.load(std::memory_order_relaxed)) lock.lock();
+  const size_t charged = charged_.fetch_sub(bytes, std::memory_order_relaxed);
+  const size_t above = std::max(charged, kept()) - std::max(charged - bytes, kept());
+  if (parent_ != nullptr && above != 0) parent_->uncharge(above);
+}
+
+Account* Account::try_keep(size_t bytes) noexcept {
+  std::lock_guard lock(keep_mutex_);
+  keeps_.store(true, std::memory_order_relaxed);
+  const size_t before = std::max(charged(), kept()), after = std::max(charged(), bytes);
+  if (parent_ != nullptr && after > before) {
+    if (Account* wall = parent_->try_charge(after - before)) return wall;
+  } else if (parent_ != nullptr && after < before) {
+    parent_->uncharge(before - after);
+  }
+  kept_.store(bytes, std::memory_order_relaxed);
+  return nullptr;
 }
 
 size_t Account::available() const noexcept {
-  size_t least = SIZE_MAX;
-  for (const Account* account = this; account != nullptr; account = account->parent_.get()) {
-    const size_t quota = account->quota(), charged = account->charged();
-    if (quota != 0) least = std::min(least, charged < quota ? quota - charged : 0);
-  }
-  return least;
+  const size_t quota = this->quota(), charged = this->charged(), kept = this->kept();
+  const size_t own = quota == 0 ? SIZE_MAX : charged < quota ? quota - charged : 0;
+  if (parent_ == nullptr) return own;
+  const size_t above = parent_->available(), spare = charged < kept ? kept - charged : 0;
+  return std::min(own, above > SIZE_MAX - spare ? SIZE_MAX : above + spare);
 }
 
 bool Account::contains(const Account& other) const noexcept {

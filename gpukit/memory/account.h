@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct AccountStats {
   Device device;
   bool eviction = false;
   size_t quota = 0;  // 0: no limit
-  // Charged = live + cached + what was charged by try_charge alone. Children are included.
+  // Charged = live + cached + what was charged by try_charge alone. Children are included, each with at least what is
+  // kept for it.
   size_t charged_bytes = 0, peak_charged_bytes = 0;
   // Of blocks of this very account, rounded as handed out. Evicted bytes lie in host memory and are not charged.
   size_t live_bytes = 0, peak_live_bytes = 0, cached_bytes = 0, evicted_bytes = 0;
@@ -64,6 +66,11 @@ class Account : public std::enable_shared_from_this<Account> {
   Account* try_charge(size_t bytes) noexcept;
   /// Takes back what was charged before.
   void uncharge(size_t bytes) noexcept;
+  /// Keeps `bytes` for this account: from now on those above are charged with the larger of that and what is charged
+  /// here. Null on success, else the account whose quota forbids it; nothing has changed then. The first call must come
+  /// before anything is charged.
+  Account* try_keep(size_t bytes) noexcept;
+  size_t kept() const { return kept_.load(std::memory_order_relaxed); }
   size_t charged() const { return charged_.load(std::memory_order_relaxed); }
   size_t live_bytes() const { return live_bytes_.load(std::memory_order_relaxed); }
   size_t cached_bytes() const { return cached_bytes_.load(std::memory_order_relaxed); }
@@ -111,6 +118,9 @@ class Account : public std::enable_shared_from_this<Account> {
   const std::string name_;
   const Device device_;
   const std::shared_ptr<Account> parent_;
+  std::mutex keep_mutex_;           // taken once something was kept, also over the charge of the parent
+  std::atomic<bool> keeps_{false};  // try_keep was called
+  std::atomic<size_t> kept_{0};
   std::atomic<size_t> quota_, host_limit_{0};
   std::atomic<bool> eviction_, movable_{false}, closed_{false};
   std::atomic<size_t> charged_{0}, peak_charged_{0};

@@ -47,6 +47,56 @@ TEST(Account, ChargesTheWholeChainOrNothing) {
   EXPECT_EQ(Account::create("free", kDevice)->available(), SIZE_MAX);
 }
 
+TEST(Account, WhatIsKeptForOneIsOutOfReachForOthers) {
+  auto top = Account::create("top", kDevice, 100);
+  auto other = Account::create("other", kDevice, 0, false, top);
+  {
+    auto account = Account::create("kept", kDevice, 60, false, top);
+    EXPECT_EQ(account->try_keep(101), top.get());
+    EXPECT_EQ(account->try_keep(40), nullptr);
+    EXPECT_EQ(top->charged(), 40u);
+    EXPECT_EQ(other->available(), 60u);
+    EXPECT_EQ(other->try_charge(61), top.get());
+    EXPECT_EQ(other->try_charge(50), nullptr);
+    EXPECT_EQ(account->available(), 50u);
+    EXPECT_EQ(account->try_charge(51), top.get());
+    EXPECT_EQ(account->charged(), 0u);
+    EXPECT_EQ(account->try_charge(30), nullptr);
+    EXPECT_EQ(top->charged(), 90u);
+    EXPECT_EQ(account->try_charge(20), nullptr);  // 10 above what is kept
+    EXPECT_EQ(top->charged(), 100u);
+    account->uncharge(30);
+    EXPECT_EQ(top->charged(), 90u);
+    EXPECT_EQ(account->try_keep(0), nullptr);
+    EXPECT_EQ(top->charged(), 70u);
+    EXPECT_EQ(account->try_keep(30), nullptr);
+    EXPECT_EQ(top->charged(), 80u);
+    account->uncharge(20);
+    EXPECT_EQ(top->charged(), 80u);
+  }
+  EXPECT_EQ(top->charged(), 50u);  // what was kept went with it
+}
+
+TEST(Account, WhatIsKeptCountsOnceWhenManyCharge) {
+  auto top = Account::create("top", kDevice, 1000);
+  auto account = Account::create("kept", kDevice, 0, false, top);
+  ASSERT_EQ(account->try_keep(300), nullptr);
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      for (int i = 0; i < 2000; ++i) {
+        const size_t bytes = random() % 400;
+        if (account->try_charge(bytes) == nullptr) account->uncharge(bytes);
+        if (i % 50 == static_cast<int>(t)) account->try_keep(300 + random() % 100);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(account->charged(), 0u);
+  EXPECT_EQ(account->try_keep(300), nullptr);
+  EXPECT_EQ(top->charged(), 300u);
+}
+
 TEST(Account, AQuotaBelowUseRefusesUntilEnoughIsGone) {
   auto account = Account::create("a", kDevice, 1000);
   EXPECT_EQ(account->try_charge(800), nullptr);
