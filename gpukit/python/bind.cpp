@@ -140,6 +140,13 @@ void pop_session(nb::handle owner) {
   set_node(nb::object(node->previous));
 }
 
+nb::object innermost_scope() {
+  PyObject* held = nullptr;
+  SessionNode* node = current_node(&held);
+  const nb::object guard = nb::steal(held);
+  return node != nullptr ? node->owner : nb::object();
+}
+
 void bind_session(nb::module_& m) {
   auto node = nb::class_<SessionNode>(m, "_Session", "One entered stream or device; internal.");
   node_type = reinterpret_cast<PyTypeObject*>(node.ptr());

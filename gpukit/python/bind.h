@@ -81,6 +81,8 @@ runtime::Session outer_session();
 void push_session(nb::handle owner, runtime::Session session);
 /// Throws Error when `owner` did not enter the innermost scope.
 void pop_session(nb::handle owner);
+/// Who entered the innermost scope; not valid outside of all.
+nb::object innermost_scope();
 
 /// Runs `f(const Array* out)` inside a CallScope. Returns the very `out` object when one is given, else a new GPUArray.
 template <typename F>

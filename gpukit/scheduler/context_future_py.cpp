@@ -36,10 +36,49 @@ void enter_session(nb::handle scope, scheduler::SessionOwner& owner) {
   }
 }
 
-void leave_session(nb::handle scope, scheduler::SessionOwner& owner) {
-  pop_session(scope);
+namespace {
+
+/// After its scope was popped.
+void count_out(scheduler::SessionOwner& owner) {
   const runtime::Session outer = outer_session();
   in_scope([&] { return owner.leave(outer), 0; });
+}
+
+}  // namespace
+
+void leave_session(nb::handle scope, scheduler::SessionOwner& owner) {
+  pop_session(scope);
+  count_out(owner);
+}
+
+SessionEntered::SessionEntered(const nb::object& scope) : scope_(scope) {
+  enter_session(scope_, *nb::cast<SessionScopeObject&>(scope_).owner);
+}
+
+SessionEntered::~SessionEntered() {
+  try {
+    leave();
+  } catch (...) {  // something else is on its way to the caller
+  }
+}
+
+void SessionEntered::leave() {
+  if (!inside_) return;
+  inside_ = false;
+  std::exception_ptr found;
+  for (bool last = false; !last;) {
+    const nb::object top = innermost_scope();
+    if (!top.is_valid()) break;
+    last = top.is(scope_);
+    pop_session(top);
+    if (!nb::isinstance<SessionScopeObject>(top)) continue;
+    try {
+      count_out(*nb::cast<SessionScopeObject&>(top).owner);
+    } catch (...) {
+      found = std::current_exception();  // the scopes around it must be left, too
+    }
+  }
+  if (found != nullptr) std::rethrow_exception(found);
 }
 
 }  // namespace python

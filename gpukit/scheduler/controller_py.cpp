@@ -59,8 +59,17 @@ nb::object make_scope(const std::shared_ptr<ExecutionContext>& context, nb::obje
   return nb::cast(SessionScopeObject{context, &context->session(), std::move(value)});
 }
 
+/// Never throws because of what Python does: the text of an exception may itself raise.
 std::string text_of(const nb::python_error& error) {
-  return python::class_of(error.value()) + ": " + nb::str(error.value()).c_str();
+  std::string text = Py_TYPE(error.value().ptr())->tp_name;
+  try {
+    text = python::class_of(error.value());
+    const char* bytes = PyUnicode_AsUTF8(nb::str(error.value()).ptr());
+    if (bytes == nullptr) nb::raise_python_error();
+    text += std::string(": ") + bytes;
+  } catch (nb::python_error&) {
+  }
+  return text;
 }
 
 /// Calls the kernel or callable of a request. Bytes that it returns are the output.
@@ -81,29 +90,23 @@ void run_request(const AsyncRequest& request, KernelFuture& future) {
         std::string(PyBytes_AS_STRING(result.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(result.ptr()))));
 }
 
-/// An Exception fails the future; anything stronger (KeyboardInterrupt) also goes on to the caller.
+/// An Exception fails the future; anything stronger (KeyboardInterrupt) also goes on to the caller. Sessions that the
+/// callable entered and did not leave end with it.
 std::shared_ptr<KernelFuture> dispatch(ControllerObject& self, const std::string& llm_id, const AsyncRequest& request) {
   auto context = self.controller.get("dispatch_async", llm_id);
   if (PyLong_Check(request.handle.ptr())) return context->dispatch();
-  nb::object scope = make_scope(context, nb::none());
-  python::enter_session(scope, context->session());
-  std::shared_ptr<KernelFuture> future;
+  python::SessionEntered inside(make_scope(context, nb::none()));
+  std::shared_ptr<KernelFuture> future = in_scope([&] { return context->begin_dispatch(); });
   try {
-    future = in_scope([&] { return context->begin_dispatch(); });
     run_request(request, *future);
     in_scope([&] { return context->end_dispatch(future), 0; });
   } catch (nb::python_error& error) {
-    if (future != nullptr) context->fail_dispatch(future, text_of(error));
-    python::leave_session(scope, context->session());
-    if (future == nullptr || !error.matches(PyExc_Exception)) throw;
-    return future;
+    context->fail_dispatch(future, text_of(error));
+    if (!error.matches(PyExc_Exception)) throw;
   } catch (const std::exception& error) {
-    if (future != nullptr) context->fail_dispatch(future, error.what());
-    python::leave_session(scope, context->session());
-    if (future == nullptr) throw;
-    return future;
+    context->fail_dispatch(future, error.what());
   }
-  python::leave_session(scope, context->session());
+  inside.leave();
   return future;
 }
 

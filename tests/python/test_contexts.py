@@ -413,3 +413,46 @@ def test_done_callback():
     future = ctx.dispatch_async(AsyncKernelRequest(lambda: gp.ones((3,))))
     future._future.add_done_callback(lambda f: called.set())
     assert called.wait(10)
+
+
+def test_a_dispatch_leaves_its_session_whatever_the_callable_does():
+    ctx = create_context("a")
+
+    class Mute(Exception):
+        def __str__(self):
+            raise ValueError("no text")
+
+    def mute():
+        raise Mute
+
+    result = ctx.dispatch_async(AsyncKernelRequest(mute)).wait(5)
+    assert not result.success and "Mute" in result.error
+
+    def surrogate():
+        raise ValueError("\ud800")
+
+    assert "ValueError" in ctx.dispatch_async(AsyncKernelRequest(surrogate)).wait(5).error
+
+    other = create_context("b")
+
+    def stays_inside():
+        ctx.start_session()
+        other.start_session()
+        gp.Stream().__enter__()
+
+    assert ctx.dispatch_async(AsyncKernelRequest(stays_inside)).wait(5).success
+    assert not ctx.is_session_active() and not other.is_session_active()
+    for context in (ctx, other):
+        with pytest.raises(RuntimeError, match="left out of order"):
+            context.end_session()
+
+    def fails_inside():
+        ctx.start_session()
+        raise KeyboardInterrupt
+
+    with context_session(other):
+        with pytest.raises(KeyboardInterrupt):
+            ctx.dispatch_async(AsyncKernelRequest(fails_inside))
+        assert other.is_session_active() and not ctx.is_session_active()
+    assert execution._controller.async_stats("a").running_count == 0
+    assert destroy_context("a") and destroy_context("b")
