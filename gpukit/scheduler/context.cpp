@@ -41,6 +41,7 @@ struct ExecutionContext::Futures {
   uint64_t next = 1;
   std::map<uint64_t, std::shared_ptr<KernelFuture>> known;
   std::deque<uint64_t> over;
+  bool closed = false;
   int64_t completed = 0, failed = 0, cancelled = 0;
   double exec_time = 0;
 
@@ -155,10 +156,10 @@ void ExecutionContext::track_deallocation(uint64_t buffer_id) {
 // Futures
 
 std::shared_ptr<KernelFuture> ExecutionContext::add_future() {
-  if (session_->closed()) throw Error("dispatch_async: " + session_->what() + " was destroyed");
   std::shared_ptr<KernelFuture> future;
   {
     std::lock_guard lock(futures_->mutex);
+    if (futures_->closed || session_->closed()) throw Error("dispatch_async: " + session_->what() + " was destroyed");
     const uint64_t id = futures_->next++;
     future = std::make_shared<KernelFuture>(id, stream_id_, llm_id_);
     futures_->known[id] = future;
@@ -261,7 +262,16 @@ AsyncExecStats ExecutionContext::async_stats() const {
 
 void ExecutionContext::close() {
   session_->close("destroy_context");
-  for (uint64_t id : pending_futures()) future(id)->cancel();
+  std::vector<std::shared_ptr<KernelFuture>> open;
+  {
+    std::lock_guard lock(futures_->mutex);
+    futures_->closed = true;
+    for (const auto& [id, future] : futures_->known)
+      if (!future->is_ready()) open.push_back(future);
+  }
+  // Its streams are idle, so whatever still runs waits for a mark that cannot come any more.
+  for (const auto& future : open)
+    if (!future->cancel()) future->fail(session_->what() + " was destroyed before it was marked as over");
   session_->account()->close();
   if (memory::Pool* pool = pool_of(session_->device())) pool->forget(*session_->account());
   std::map<uint64_t, int64_t> tracked;

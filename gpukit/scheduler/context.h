@@ -86,8 +86,8 @@ class ExecutionContext {
   std::vector<uint64_t> pending_futures() const;
   AsyncExecStats async_stats() const;
 
-  /// Waits for its work, cancels futures nobody launched, gives everything back. Throws Error while a session is
-  /// entered; nothing has changed then.
+  /// Waits for its work, cancels futures nobody launched, fails those nobody marked as over, gives everything back.
+  /// Throws Error while a session is entered; nothing has changed then.
   void close();
 
  private:

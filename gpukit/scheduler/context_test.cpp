@@ -238,8 +238,12 @@ TEST_F(ControllerTest, FuturesDrivenByMarks) {
   EXPECT_FALSE(one->fail("late"));
   EXPECT_TRUE(two->cancel());
   EXPECT_EQ(two->wait()->error, "cancelled before it was launched");
-  EXPECT_TRUE(controller.destroy_context("a"));  // nobody will launch the third
+  auto four = context->dispatch();
+  EXPECT_TRUE(four->mark_launched());
+  EXPECT_TRUE(controller.destroy_context("a"));  // nobody will launch the third, nor end the fourth
   EXPECT_EQ(three->state(), FutureState::cancelled);
+  EXPECT_EQ(four->state(), FutureState::failed);
+  EXPECT_NE(four->wait()->error.find("context 'a' was destroyed"), std::string::npos);
 }
 
 TEST_F(ControllerTest, FuturesLongOverAreForgotten) {

@@ -456,3 +456,13 @@ def test_a_dispatch_leaves_its_session_whatever_the_callable_does():
         assert other.is_session_active() and not ctx.is_session_active()
     assert execution._controller.async_stats("a").running_count == 0
     assert destroy_context("a") and destroy_context("b")
+
+
+def test_futures_end_with_their_context():
+    ctx = create_context("a")
+    waiting = ctx.dispatch_async(AsyncKernelRequest(7))
+    launched = ctx.dispatch_async(AsyncKernelRequest(7))
+    execution._controller.mark_future_launched("a", launched.id)
+    assert destroy_context("a")
+    assert waiting.state == "CANCELLED" and launched.state == "FAILED"
+    assert "context 'a' was destroyed" in launched.wait(5).error
