@@ -109,6 +109,19 @@ TEST_F(ControllerTest, WhatGuaranteedContextsAskedForIsOutOfReachForOthers) {
   EXPECT_THROW(bytes(2 * kMiB), OutOfMemoryError);
 }
 
+TEST_F(ControllerTest, SessionsOfTheControllerNest) {
+  controller.start_session();
+  controller.start_session();
+  controller.end_session();
+  EXPECT_TRUE(controller.is_session_active());
+  controller.end_session();
+  EXPECT_FALSE(controller.is_session_active());
+  controller.end_session();
+  controller.start_session();
+  EXPECT_TRUE(controller.is_session_active());
+  controller.end_session();
+}
+
 TEST_F(ControllerTest, TrackedBuffersCountAgainstTheSameWall) {
   auto context = controller.create_context("a", {.max_vram = 8 * kMiB});
   EXPECT_TRUE(context->track_allocation(1, 6 * kMiB));

@@ -49,7 +49,7 @@ void MultiLLMController::initialize(int device_id, int64_t device_total_memory, 
   walls_.shared = make_wall("contexts:shared", device, budget_, walls_.budget);
   walls_.best_effort = make_wall("contexts:best_effort", device, budget_, walls_.shared);
   initialized_ = true;
-  session_active_ = false;
+  sessions_ = 0;
 }
 
 bool MultiLLMController::is_initialized() const {
@@ -214,7 +214,8 @@ void MultiLLMController::reset() {
   for (const std::string& id : list_contexts()) destroy_context(id);
   std::lock_guard one_at_a_time(change_);
   std::lock_guard lock(mutex_);
-  initialized_ = session_active_ = false;
+  initialized_ = false;
+  sessions_ = 0;
   device_ = {};
   total_memory_ = budget_ = 0;
   walls_ = {};
@@ -222,17 +223,17 @@ void MultiLLMController::reset() {
 
 void MultiLLMController::start_session() {
   std::lock_guard lock(mutex_);
-  session_active_ = true;
+  ++sessions_;
 }
 
 void MultiLLMController::end_session() {
   std::lock_guard lock(mutex_);
-  session_active_ = false;
+  sessions_ = std::max(sessions_ - 1, 0);
 }
 
 bool MultiLLMController::is_session_active() const {
   std::lock_guard lock(mutex_);
-  return session_active_;
+  return sessions_ > 0;
 }
 
 }  // namespace gpukit::scheduler

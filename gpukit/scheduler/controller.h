@@ -50,7 +50,7 @@ class MultiLLMController {
   /// Destroys every context and starts anew. Throws as destroy_context does.
   void reset();
 
-  // A flag of the controller as a whole.
+  // A flag of the controller as a whole; starts and ends are counted.
   void start_session();
   void end_session();
   bool is_session_active() const;
@@ -64,7 +64,8 @@ class MultiLLMController {
 
   std::mutex change_;  // making and destroying: one at a time, may wait for the device
   mutable std::mutex mutex_;
-  bool initialized_ = false, session_active_ = false;
+  bool initialized_ = false;
+  int sessions_ = 0;
   Device device_;
   int64_t total_memory_ = 0, budget_ = 0;
   Walls walls_;

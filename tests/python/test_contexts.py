@@ -86,6 +86,9 @@ def test_session_flag():
     assert not is_session_active()
     with session():
         assert is_session_active()
+        with session():
+            assert is_session_active()
+        assert is_session_active()
     assert not is_session_active()
 
 
