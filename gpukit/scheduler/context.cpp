@@ -88,14 +88,13 @@ ExecutionContext::~ExecutionContext() {
 
 int64_t ExecutionContext::used_vram() const { return used_bytes(*session_->account()); }
 
-ContextStats ExecutionContext::stats(int64_t budget_left) const {
+ContextStats ExecutionContext::stats(int64_t available_vram) const {
   ContextStats stats;
   stats.llm_id = llm_id_;
   stats.stream_id = stream_id_;
   stats.max_vram = options_.max_vram;
   stats.used_vram = used_vram();
-  stats.available_vram =
-      options_.max_vram == 0 ? budget_left : std::max<int64_t>(options_.max_vram - stats.used_vram, 0);
+  stats.available_vram = available_vram;
   const AsyncExecStats futures = async_stats();
   if (session_->entered() > 0 || futures.running_count > 0) stats.state = ContextState::running;
   stats.buffer_count = session_->account()->stats().live_blocks;
@@ -273,6 +272,7 @@ void ExecutionContext::close() {
   for (const auto& future : open)
     if (!future->cancel()) future->fail(session_->what() + " was destroyed before it was marked as over");
   session_->account()->close();
+  session_->account()->try_keep(0);
   if (memory::Pool* pool = pool_of(session_->device())) pool->forget(*session_->account());
   std::map<uint64_t, int64_t> tracked;
   {

@@ -26,6 +26,8 @@ struct ContextOptions {
   std::optional<QosClass> qos;  // none: follows from the two
   double compute = 1.0;         // share of the SMs; 1: those without a share
   double bandwidth = 1.0;       // share of the copy bandwidth
+  int device_id = 0;            // 0: the controller's; else it must be that
+  bool initialize = false;      // initialises a controller that is not
 };
 
 struct ContextStats {
@@ -61,7 +63,7 @@ class ExecutionContext {
   int64_t base_vram() const { return options_.base_vram; }
   QosClass qos() const { return qos_; }
   SessionOwner& session() { return *session_; }
-  ContextStats stats(int64_t budget_left) const;
+  ContextStats stats(int64_t available_vram) const;
   ContextUsage usage() const;
   int64_t used_vram() const;
 

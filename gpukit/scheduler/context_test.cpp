@@ -109,6 +109,88 @@ TEST_F(ControllerTest, WhatGuaranteedContextsAskedForIsOutOfReachForOthers) {
   EXPECT_THROW(bytes(2 * kMiB), OutOfMemoryError);
 }
 
+/// As many as fit.
+std::vector<Array> fill(ExecutionContext& context, int64_t each = 2 * kMiB) {
+  std::vector<Array> taken;
+  SessionScope inside(context.session());
+  try {
+    for (;;) taken.push_back(Array::empty({each}, DType::uint8, kCpu));
+  } catch (const OutOfMemoryError&) {
+  }
+  return taken;
+}
+
+TEST_F(ControllerTest, EveryBaseIsKept) {
+  auto a = controller.create_context("a", {.max_vram = 32 * kMiB, .base_vram = 12 * kMiB});
+  auto b = controller.create_context("b", {.max_vram = 32 * kMiB, .base_vram = 12 * kMiB});
+  auto e = controller.create_context("e"), f = controller.create_context("f");
+  EXPECT_EQ(controller.used_vram(), 0);
+  EXPECT_EQ(controller.context_stats(*a).available_vram, 20 * kMiB);
+  EXPECT_EQ(controller.context_stats(*e).available_vram, 8 * kMiB);
+  const std::vector<Array> most = fill(*a);
+  EXPECT_EQ(most.size(), 10u);
+  EXPECT_EQ(controller.context_stats(*b).available_vram, 12 * kMiB);
+  EXPECT_EQ(controller.context_stats(*f).available_vram, 0);
+  EXPECT_EQ(fill(*e).size(), 0u);
+  const std::vector<Array> sure = fill(*b);
+  EXPECT_EQ(sure.size(), 6u);
+  EXPECT_EQ(controller.used_vram(), 32 * kMiB);
+  EXPECT_TRUE(controller.destroy_context("b"));  // its arrays live on and still count
+  EXPECT_EQ(controller.used_vram(), 32 * kMiB);
+  EXPECT_EQ(controller.available_vram(), 0);
+}
+
+TEST_F(ControllerTest, WhoIsAboveItsBaseGivesWayToANewBase) {
+  const auto evicted = [](ExecutionContext& context) { return context.session().account()->evicted_bytes(); };
+  auto burst = controller.create_context("burst", {.max_vram = 16 * kMiB, .base_vram = 4 * kMiB});
+  auto hog = controller.create_context("hog", {.qos = QosClass::best_effort});
+  auto small = controller.create_context("small", {.max_vram = 2 * kMiB, .qos = QosClass::burstable});
+  std::vector<Array> of_burst, of_small = fill(*small);
+  {
+    SessionScope inside(burst->session());
+    for (int i = 0; i < 4; ++i) of_burst.push_back(bytes(2 * kMiB));
+  }
+  std::vector<Array> of_hog = fill(*hog);
+  EXPECT_EQ(of_hog.size(), 11u);
+  auto sure = controller.create_context("sure", {.max_vram = 8 * kMiB, .qos = QosClass::guaranteed});
+  EXPECT_EQ(evicted(*hog), 8u * kMiB);  // best effort first, and no more than needed
+  EXPECT_EQ(evicted(*burst) + evicted(*small), 0u);
+  EXPECT_EQ(fill(*sure).size(), 4u);
+  auto more = controller.create_context("more", {.max_vram = 18 * kMiB, .qos = QosClass::guaranteed});
+  EXPECT_EQ(evicted(*hog), 22u * kMiB);
+  EXPECT_EQ(evicted(*burst) + evicted(*small), 4u * kMiB);
+  // Within what is kept nothing leaves, so the rest of the budget is all there is.
+  EXPECT_THROW(controller.create_context("last", {.base_vram = 4 * kMiB}), Error);
+  EXPECT_EQ(fill(*more).size(), 9u);
+  EXPECT_TRUE(controller.destroy_context("sure") && controller.destroy_context("more"));
+}
+
+TEST_F(ControllerTest, ABaseThatNobodyCanGiveIsRefused) {
+  auto plain = controller.create_context("plain");  // without a class its blocks stay
+  std::optional<std::vector<Array>> held = fill(*plain);
+  try {
+    controller.create_context("sure", {.max_vram = 8 * kMiB, .qos = QosClass::guaranteed});
+    FAIL() << "must throw";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("cannot be moved to host memory"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(controller.list_contexts(), std::vector<std::string>{"plain"});
+  held.reset();
+  auto sure = controller.create_context("sure", {.max_vram = 8 * kMiB, .qos = QosClass::guaranteed});
+  EXPECT_EQ(sure->stream_id(), 1);
+  EXPECT_EQ(controller.context_stats(*plain).available_vram, 24 * kMiB);
+}
+
+TEST_F(ControllerTest, InitialisesWhenAskedAndKeepsItsDevice) {
+  MultiLLMController other;
+  EXPECT_THROW(other.create_context("a", {.device_id = 70000, .initialize = true}), DeviceError);
+  EXPECT_FALSE(other.is_initialized());
+  other.create_context("a", {.initialize = true});
+  EXPECT_THROW(other.create_context("b", {.device_id = 1, .initialize = true}), ArgumentError);
+  EXPECT_THROW(other.initialize(65536), DeviceError);
+  other.reset();
+}
+
 TEST_F(ControllerTest, SessionsOfTheControllerNest) {
   controller.start_session();
   controller.start_session();
@@ -120,6 +202,30 @@ TEST_F(ControllerTest, SessionsOfTheControllerNest) {
   controller.start_session();
   EXPECT_TRUE(controller.is_session_active());
   controller.end_session();
+}
+
+MultiLLMController* g_controller = nullptr;
+FakeDriver* g_fake = nullptr;
+
+TEST_F(ControllerTest, AHandlerMayUseTheControllerWhileAContextIsDestroyed) {
+  auto context = controller.create_context("a");
+  fake.queries_run(false);
+  fake.defer(true);
+  {
+    SessionScope inside(context->session());
+    runtime::run_host("work", kCpu, {}, [](void* const*) {});
+  }
+  g_controller = &controller;
+  g_fake = &fake;
+  runtime::set_interrupt_check([] {
+    EXPECT_FALSE(g_controller->destroy_context("a"));
+    EXPECT_THROW(g_controller->reset(), Error);
+    EXPECT_EQ(g_controller->list_contexts().size(), 1u);
+    g_fake->defer(false);
+  });
+  EXPECT_TRUE(controller.destroy_context("a"));
+  runtime::set_interrupt_check(nullptr);
+  EXPECT_TRUE(controller.list_contexts().empty());
 }
 
 TEST_F(ControllerTest, TrackedBuffersCountAgainstTheSameWall) {

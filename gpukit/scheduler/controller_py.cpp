@@ -185,13 +185,15 @@ void bind_contexts(nb::class_<ControllerObject>& c) {
   c.def(
        "create_context",
        [](ControllerObject& self, const std::string& llm_id, int64_t max_vram, int64_t base_vram, nb::handle qos,
-          double compute, double bandwidth) {
-         const ContextOptions options{max_vram, base_vram, to_qos(qos), compute, bandwidth};
+          double compute, double bandwidth, int device_id, bool initialize) {
+         const ContextOptions options{max_vram, base_vram, to_qos(qos), compute, bandwidth, device_id, initialize};
          return in_scope([&] { return self.controller.create_context(llm_id, options)->stream_id(); });
        },
        "llm_id"_a, "max_vram"_a = 0, "base_vram"_a = 0, "qos"_a = nb::none(), "compute"_a = 1.0, "bandwidth"_a = 1.0,
+       nb::kw_only(), "device_id"_a = 0, "initialize"_a = false,
        "A context with its own stream: max_vram is its memory wall, base_vram what is kept for it, compute its share "
-       "of the SMs, bandwidth its share of the copies. Gives the stream's number.")
+       "of the SMs, bandwidth its share of the copies. Gives the stream's number. device_id: 0, or the controller's. "
+       "initialize: initialises a controller that is not yet.")
       .def(
           "get_context",
           [](const ControllerObject& self, const std::string& llm_id) -> std::optional<ContextStats> {

@@ -145,6 +145,48 @@ def test_guarantee_keeps_memory_from_others():
         create_context("more", base_vram=16 * MB)
 
 
+def test_every_base_is_kept():
+    initialize(total_vram_budget=64 * MB)
+    a = create_context("a", max_vram=64 * MB, base_vram=32 * MB)
+    b = create_context("b", max_vram=64 * MB, base_vram=32 * MB)
+    with context_session(a):
+        kept = [gp.zeros((4 * MB,), dtype="uint8") for _ in range(8)]
+        with pytest.raises(MemoryError):
+            gp.zeros((4 * MB,), dtype="uint8")
+    assert b.stats.available_vram == 32 * MB and a.stats.available_vram == 0
+    with context_session(b):
+        kept += [gp.zeros((4 * MB,), dtype="uint8") for _ in range(8)]
+    assert stats().used_vram == 64 * MB
+
+
+def test_best_effort_gives_way_and_keeps_its_data():
+    initialize(total_vram_budget=64 * MB)
+    hog = create_context("hog", qos="best_effort")
+    with context_session(hog):
+        held = [gp.full((4 * MB,), i, dtype="uint8") for i in range(15)]
+    sure = create_context("sure", max_vram=32 * MB, qos="guaranteed")
+    assert sure.stats.available_vram == 32 * MB
+    assert hog.stats.used_vram == 32 * MB
+    with context_session(sure):
+        x = gp.full((16 * MB,), 77, dtype="uint8")
+    with context_session(hog), pytest.raises(MemoryError):
+        held[0] + held[0]  # moved out, and the room is not there
+    assert float(x.to_numpy().min()) == 77
+    destroy_context("sure")
+    del x
+    with context_session(hog):
+        for i, array in enumerate(held):
+            assert np.all(array.to_numpy() == i)
+
+    plain = create_context("plain")
+    del held
+    with context_session(plain):
+        held = [gp.zeros((4 * MB,), dtype="uint8") for _ in range(15)]
+    with pytest.raises(RuntimeError, match="cannot be moved to host memory"):
+        create_context("sure", max_vram=32 * MB, qos="guaranteed")
+    assert list_contexts() == ["hog", "plain"] and len(held) == 15
+
+
 def test_qos_words():
     create_context("a", max_vram=MB, qos="guaranteed")
     assert get_context_usage("a")["base_vram"] == MB
@@ -469,3 +511,35 @@ def test_futures_end_with_their_context():
     assert destroy_context("a")
     assert waiting.state == "CANCELLED" and launched.state == "FAILED"
     assert "context 'a' was destroyed" in launched.wait(5).error
+
+
+def test_contexts_initialise_once():
+    for _ in range(20):
+        reset()
+        failures, barrier = [], threading.Barrier(4)
+
+        def make(name, failures=failures, barrier=barrier):
+            barrier.wait()
+            try:
+                with gp.device("cpu"):
+                    create_context(name)
+            except Exception as error:
+                failures.append(str(error))
+
+        threads = [threading.Thread(target=make, args=(f"c{i}",)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+
+
+def test_a_context_is_on_the_device_of_the_controller():
+    for bad in (65536, -1, 99):
+        with pytest.raises(RuntimeError, match="device index must be 0 to"):
+            initialize(device_id=bad)
+    assert not stats().initialized
+    initialize()
+    create_context("a", device_id=0)
+    with pytest.raises(ValueError, match="device_id must be 0, the controller's device, got 5"):
+        create_context("b", device_id=5)

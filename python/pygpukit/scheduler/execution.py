@@ -201,10 +201,11 @@ def create_context(
 ) -> ExecutionContext:
     """A new context. ``max_vram`` is its memory wall (0: the budget), ``base_vram`` what is kept for it, ``compute`` its
     share of the SMs, ``bandwidth`` its share of the copies. ``qos`` follows from the two sizes when not given.
+    The first one initialises with ``device_id``; later ones are there too, and another number raises.
     """
-    if not _controller.is_initialized():
-        _controller.initialize(device_id)
-    stream_id = _controller.create_context(llm_id, max_vram, base_vram, qos, compute, bandwidth)
+    stream_id = _controller.create_context(
+        llm_id, max_vram, base_vram, qos, compute, bandwidth, device_id=device_id, initialize=True
+    )
     return ExecutionContext(llm_id, stream_id, max_vram)
 
 
