@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "gpukit/base/files.h"
+#include "gpukit/base/fork.h"
 #include "gpukit/base/json.h"
 
 namespace gpukit {
@@ -20,6 +21,9 @@ Ring& ring() {
   static auto* value = new Ring;
   return *value;
 }
+
+std::mutex& ring_mutex() { return ring().mutex; }
+[[maybe_unused]] const bool g_held_at_fork = hold_at_fork<ring_mutex>();
 
 }  // namespace
 

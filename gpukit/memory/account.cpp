@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/fork.h"
 
 namespace gpukit::memory {
 
@@ -18,6 +19,9 @@ Registry& registry() {
   static auto* value = new Registry;
   return *value;
 }
+
+std::mutex& registry_mutex() { return registry().mutex; }
+[[maybe_unused]] const bool g_held_at_fork = hold_at_fork<registry_mutex>();
 
 void raise_to(std::atomic<size_t>& peak, size_t value) {
   size_t known = peak.load(std::memory_order_relaxed);

@@ -29,7 +29,7 @@ bool wants_pages(const driver::Context& context, const PoolConfig& config) {
 /// The pools of the process, for forks.
 struct Pools {
   std::mutex mutex;
-  std::vector<PoolState*> list;
+  std::vector<PoolState*> list;  // by address, as a launch takes the blocks of several devices
 };
 
 Pools& pools() {
@@ -39,6 +39,7 @@ Pools& pools() {
 
 void before_fork() {
   pools().mutex.lock();
+  for (PoolState* pool : pools().list) pool->residency.stop_for_fork();
   for (PoolState* pool : pools().list) pool->lock_for_fork();
 }
 
@@ -81,7 +82,8 @@ PoolState::PoolState(driver::Context& context_, const PoolConfig& config_)
   static const bool registered = (at_fork(before_fork, after_fork<false>, after_fork<true>), true);
   static_cast<void>(registered);
   std::lock_guard lock(pools().mutex);
-  pools().list.push_back(this);
+  auto& list = pools().list;
+  list.insert(std::upper_bound(list.begin(), list.end(), this, std::less<>()), this);
 }
 
 PoolState::~PoolState() {

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/fork.h"
 #include "gpukit/memory/mover.h"
 #include "gpukit/memory/size_class.h"
 
@@ -33,7 +34,29 @@ DefaultPool& default_state() {
   return *state;
 }
 
+std::mutex& default_mutex() { return default_state().mutex; }
+[[maybe_unused]] const bool g_held_at_fork = hold_at_fork<default_mutex>();
+
 }  // namespace
+
+/// The MemoryPools of the process, for forks. Their locks are taken before those of a device's pool.
+struct MemoryPool::All {
+  std::mutex mutex;
+  std::vector<MemoryPool*> list;
+
+  static All& get() {
+    static auto* value = new All;
+    return *value;
+  }
+  static void lock() {
+    get().mutex.lock();
+    for (MemoryPool* pool : get().list) pool->mutex_.lock();
+  }
+  static void unlock() {
+    for (MemoryPool* pool : get().list) pool->mutex_.unlock();
+    get().mutex.unlock();
+  }
+};
 
 size_t MemoryPool::size_class(size_t size) {
   for (size_t known : kSizeClasses)
@@ -47,9 +70,18 @@ MemoryPool::MemoryPool(Pool& pool, std::shared_ptr<driver::Stream> stream, size_
       stream_(std::move(stream)),
       account_(Account::create(std::move(name), pool.context().device(), checked_quota(quota), eviction, pool.root())) {
   account_->set_movable(true);
+  // After the device's pool, so that it is taken before it.
+  static const bool registered = (at_fork(All::lock, All::unlock, All::unlock), true);
+  static_cast<void>(registered);
+  std::lock_guard lock(All::get().mutex);
+  All::get().list.push_back(this);
 }
 
 MemoryPool::~MemoryPool() {
+  {
+    std::lock_guard lock(All::get().mutex);
+    std::erase(All::get().list, this);
+  }
   account_->close();
   blocks_.clear();
   pool_.forget(*account_);

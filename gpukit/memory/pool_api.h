@@ -87,6 +87,7 @@ class MemoryPool {
     std::optional<uint64_t> pointer;
     std::optional<std::string> host_data;
   };
+  struct All;
   Entry& find(const char* op, uint64_t id);
   std::shared_ptr<Storage> used_now(const char* op, uint64_t id);
   void copy(const char* op, uint64_t id, void* host, size_t bytes, bool in);

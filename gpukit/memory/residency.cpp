@@ -1,6 +1,7 @@
 #include "gpukit/memory/residency.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 
 #include "gpukit/base/clock.h"
@@ -15,6 +16,9 @@ namespace {
 
 /// Uses between two marks of a stream: how exactly it is known what has completed while work is under way.
 constexpr uint64_t kMarkEvery = 16;
+
+/// How long a fork waits for a move. The one who moves may wait for a thread that needs what the forking one holds.
+constexpr std::chrono::seconds kForkWait{1};
 
 }  // namespace
 
@@ -298,16 +302,53 @@ void Residency::touch(Storage& storage) {
   move_to_back(unit_of(storage));
 }
 
+void Residency::stop_for_fork() {
+  Lock lock(mutex_);
+  taken_for_fork_ = changed_.wait_for(lock, kForkWait, [&] { return !token_taken_; });
+  if (taken_for_fork_) token_taken_ = true;
+}
+
 void Residency::lock_for_fork() {
   mutex_.lock();
   arena_.mutex().lock();
 }
 
+// No launch of theirs is being submitted, and what they moved or destroyed stays as it is: bytes in host memory are
+// whole, else those on the device are.
+void Residency::forget_other_threads() {
+  auto gone = [](const ResidentRecord* record) { return record->storage.weak_from_this().expired(); };
+  auto evicted = [](const ResidentRecord* record) { return record->host != nullptr; };
+  for (auto& [priority, list] : lists_) {
+    for (Unit *unit = list.front, *next = nullptr; unit != nullptr; unit = next) {
+      next = unit->next;
+      bool in_host = false;
+      if (unit->is_group) {
+        auto& members = static_cast<GroupRecord*>(unit)->members;
+        std::erase_if(members, gone);
+        in_host = std::any_of(members.begin(), members.end(), evicted);
+      } else {
+        auto* record = static_cast<ResidentRecord*>(unit);
+        if (gone(record)) {
+          unlink(*record);
+          continue;
+        }
+        in_host = evicted(record);
+      }
+      unit->holds = unit->reserved = 0;
+      if (unit->where == Where::moving) unit->where = in_host ? Where::host : Where::device;
+    }
+  }
+}
+
 void Residency::unlock_after_fork(bool child) {
   if (child) {
+    forget_other_threads();
     token_taken_ = false;
     arrivals_ = own_arrivals();
     new (&changed_) std::condition_variable;
+  } else if (taken_for_fork_) {
+    token_taken_ = false;
+    changed();
   }
   arena_.mutex().unlock();
   mutex_.unlock();

@@ -116,6 +116,8 @@ class Residency {
   /// Waits for launches and work that use them. False: nothing could be evicted. `holding`: this thread has the token.
   bool make_room(const Account* scope, size_t needed, bool holding);
 
+  /// Before a fork: lets the move under way end. Of several devices in the order of their addresses, as launches do.
+  void stop_for_fork();
   void lock_for_fork();
   void unlock_after_fork(bool child);
   void add_to(ResourceStats* stats) const;
@@ -162,6 +164,7 @@ class Residency {
   bool can_finish(const Unit& unit) const;
   void wait_finished(Unit& unit, Lock& lock);
   void changed() { changed_.notify_all(); }
+  void forget_other_threads();
 
   static bool dying(const Unit& unit);
   static bool pinned(const Unit& unit);
@@ -180,7 +183,7 @@ class Residency {
   HostArena arena_;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  bool token_taken_ = false;
+  bool token_taken_ = false, taken_for_fork_ = false;
   int arrivals_ = 0;
   struct List {
     Unit *front = nullptr, *back = nullptr;

@@ -178,6 +178,13 @@ size_t Residency::send_out(std::span<Unit* const> units, std::vector<Moving>& mo
   try {
     RelaxedCapture relaxed(pool_.context);
     mover().to_host(pool_.context, moves);
+    lock.lock();
+    // Before the block goes: should the process fork, its child finds the bytes.
+    for (Moving& entry : moving) {
+      entry.record->host = entry.host;
+      entry.record->dropped = entry.drop;
+    }
+    lock.unlock();
     for (Moving& entry : moving) {
       if (entry.host == nullptr) continue;
       if (!entry.drop) {
@@ -198,10 +205,12 @@ size_t Residency::send_out(std::span<Unit* const> units, std::vector<Moving>& mo
   for (Unit* unit : units) unit->where = failure != nullptr ? Where::device : Where::host;
   if (failure == nullptr) {
     for (Moving& entry : moving) {
-      if (entry.host == nullptr) continue;
       ResidentRecord& record = *entry.record;
-      record.host = entry.host;
-      record.dropped = entry.drop;
+      if (entry.host == nullptr) {
+        record.host = nullptr;
+        record.dropped = false;
+        continue;
+      }
       ++evictions_;
       evicted_bytes_ += entry.block.bytes;
       Account::bump(record.account->evicted_bytes_, entry.block.bytes);

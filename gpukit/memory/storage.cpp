@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/fork.h"
 #include "gpukit/memory/fence.h"
 #include "gpukit/memory/residency.h"
 #include "gpukit/memory/resource.h"
@@ -31,6 +32,8 @@ std::mutex& pending_mutex() {
   static auto* mutex = new std::mutex;
   return *mutex;
 }
+[[maybe_unused]] const bool g_held_at_fork = hold_at_fork<pending_mutex>();
+
 std::list<PendingRelease>& pending() {
   static auto* list = new std::list<PendingRelease>;
   return *list;

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <mutex>
 
+#include "gpukit/base/fork.h"
+
 namespace gpukit::runtime {
 
 namespace {
@@ -22,6 +24,9 @@ List& list() {
   static auto* value = new List;
   return *value;
 }
+
+std::mutex& list_mutex() { return list().mutex; }
+[[maybe_unused]] const bool g_held_at_fork = hold_at_fork<list_mutex>();
 
 std::atomic<StreamWatcher> g_watcher{nullptr};
 

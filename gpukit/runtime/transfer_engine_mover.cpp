@@ -2,6 +2,7 @@
 #include <mutex>
 #include <set>
 
+#include "gpukit/base/fork.h"
 #include "gpukit/memory/mover.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/launch_gate.h"
@@ -11,13 +12,19 @@ namespace gpukit::runtime {
 
 namespace {
 
+std::mutex& known_mutex() {
+  static auto* mutex = new std::mutex;
+  return *mutex;
+}
+[[maybe_unused]] const bool g_held_at_fork = hold_at_fork<known_mutex>();
+
 class EngineMover final : public memory::Mover {
  public:
   /// `plain` serves contexts that are not of an opened device.
   explicit EngineMover(memory::Mover& plain) : plain_(plain) {}
 
   void add(const driver::Context& context) {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(known_mutex());
     known_.insert(&context);
   }
   void to_host(driver::Context& context, std::span<const memory::Move> moves) override {
@@ -44,12 +51,11 @@ class EngineMover final : public memory::Mover {
 
  private:
   bool knows(const driver::Context& context) {
-    std::lock_guard lock(mutex_);
+    std::lock_guard lock(known_mutex());
     return known_.contains(&context);
   }
 
   memory::Mover& plain_;
-  std::mutex mutex_;
   std::set<const driver::Context*> known_;
 };
 

@@ -98,3 +98,47 @@ with gp.device("cpu"):
 """,
     )
     assert out.splitlines() == [str([0] * 10), str(float(1 << 18))]
+
+
+def test_children_of_a_process_that_evicts_find_their_bytes(tmp_path):
+    out = driver_library.run(
+        tmp_path,
+        FORK
+        + """
+import signal, threading
+from pygpukit.memory import MemoryPool, set_default_pool
+
+stop = False
+with gp.device("cpu"):
+    pool = MemoryPool(8 << 20, enable_eviction=True)
+    set_default_pool(pool)
+    arrays = [gp.full((2 << 18,), i + 1, dtype="int32") for i in range(6)]
+
+    def work(first):
+        with gp.device("cpu"):
+            i = first
+            while not stop:
+                int(arrays[i % 6][5])
+                i += 1
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(2)]
+    for thread in threads:
+        thread.start()
+
+    def use():
+        signal.alarm(20)
+        with gp.device("cpu"):
+            for i, array in enumerate(arrays):
+                assert (array.to_numpy() == i + 1).all(), i
+            both = arrays[0] * arrays[1]
+            assert int(both[7]) == 2
+
+    print(set(child(use) for _ in range(30)))
+    stop = True
+    for thread in threads:
+        thread.join()
+    print([int(array[7]) for array in arrays], pool.stats()["eviction_count"] > 0)
+    set_default_pool(None)
+""",
+    )
+    assert out.splitlines() == ["{0}", "[1, 2, 3, 4, 5, 6] True"]
