@@ -84,10 +84,14 @@ void Residency::add(Storage& storage) noexcept {
   ResidentRecord& record = record_of(storage);
   record.residency = this;
   g_managed_blocks.fetch_add(1, std::memory_order_relaxed);
-  std::lock_guard lock(mutex_);
-  link(record);
-  // The stream may still wait for earlier users of the memory: until then the block is in use.
-  note(record, storage.home_);
+  std::optional<Mark> mark;
+  {
+    std::lock_guard lock(mutex_);
+    link(record);
+    // The stream may still wait for earlier users of the memory: until then the block is in use.
+    mark = note(record, storage.home_);
+  }
+  record_and_add(std::move(mark));
 }
 
 void Residency::remove(Storage& storage) noexcept {
@@ -115,16 +119,39 @@ void Residency::remove(Storage& storage) noexcept {
 
 // Uses
 
-void Residency::mark(StreamMarks& marks) {
-  auto event = std::make_shared<driver::Event>(marks.stream->context());
-  event->record(*marks.stream);
-  marks.events.emplace_back(marks.noted, std::move(event));
-  marks.marked = marks.noted;
+void Residency::record(Mark& mark) {
+  if (is_capturing(*mark.stream)) return;
+  auto event = std::make_shared<driver::Event>(mark.stream->context());
+  event->record(*mark.stream);
+  mark.event = std::move(event);
 }
 
-void Residency::note(Unit& unit, const std::shared_ptr<driver::Stream>& stream) noexcept {
+void Residency::add_mark(Mark mark) {
+  auto marks = marks_.find(mark.stream->id());
+  // Another thread may have been faster with a later one.
+  if (mark.event == nullptr || marks == marks_.end() || mark.number <= marks->second.marked) return;
+  marks->second.events.emplace_back(mark.number, std::move(mark.event));
+  marks->second.marked = mark.number;
+}
+
+void Residency::record_and_add(std::optional<Mark> mark) noexcept {
+  if (!mark) return;
+  try {
+    RelaxedCapture relaxed(pool_.context);
+    record(*mark);
+    std::lock_guard lock(mutex_);
+    add_mark(*mark);
+    if (auto marks = marks_.find(mark->stream->id()); marks != marks_.end()) forget_completed(marks->second);
+    if (marks_.size() >= tidy_marks_at_) drop_dead_streams();
+  } catch (...) {
+    // The next use, or whoever asks, tries again.
+  }
+}
+
+std::optional<Residency::Mark> Residency::note(Unit& unit, const std::shared_ptr<driver::Stream>& stream) noexcept {
   StreamMarks& marks = marks_[stream->id()];
-  if (marks.stream == nullptr) marks.stream = stream;
+  const bool first = marks.stream == nullptr;
+  if (first) marks.stream = stream;
   const uint64_t number = ++marks.noted;
   auto known = std::find_if(unit.uses.begin(), unit.uses.end(), [&](StreamUse& u) { return u.stream == stream->id(); });
   if (known != unit.uses.end())
@@ -132,31 +159,62 @@ void Residency::note(Unit& unit, const std::shared_ptr<driver::Stream>& stream) 
   else
     unit.uses.push_back({stream->id(), number});
   move_to_back(unit);
-  if (number - marks.marked < kMarkEvery || stream->capture.load(std::memory_order_relaxed) != nullptr) return;
-  try {
-    mark(marks);
-  } catch (...) {
-    // The next use, or whoever asks, tries again.
-  }
+  const bool due = number - marks.marked >= kMarkEvery || (first && marks_.size() >= tidy_marks_at_);
+  if (!due || stream->capture.load(std::memory_order_relaxed) != nullptr) return std::nullopt;
+  return Mark{stream, number, nullptr};
 }
 
 void Residency::note_use(Storage& storage, const std::shared_ptr<driver::Stream>& stream) noexcept {
-  std::lock_guard lock(mutex_);
-  note(unit_of(storage), stream);
+  std::optional<Mark> mark;
+  {
+    std::lock_guard lock(mutex_);
+    mark = note(unit_of(storage), stream);
+  }
+  record_and_add(std::move(mark));
 }
 
-void Residency::refresh_marks() {
+void Residency::forget_completed(StreamMarks& marks) {
+  while (!marks.events.empty() && marks.events.front().second->query()) {
+    marks.completed = marks.events.front().first;
+    marks.events.pop_front();
+  }
+}
+
+// A stream that no one else knows gets no more work: what it did is over when its marks are.
+void Residency::drop_dead_streams() {
   for (auto it = marks_.begin(); it != marks_.end();) {
     StreamMarks& marks = it->second;
-    if (marks.noted != marks.marked && !is_capturing(*marks.stream)) mark(marks);
-    while (!marks.events.empty() && marks.events.front().second->query()) {
-      marks.completed = marks.events.front().first;
-      marks.events.pop_front();
+    const bool dead = marks.stream.use_count() == 1;
+    if (dead && marks.noted != marks.marked) {
+      Mark mark{marks.stream, marks.noted, nullptr};
+      record(mark);
+      add_mark(std::move(mark));
     }
-    // A stream that no one else knows gets no more work: what it did is over when its marks are.
-    const bool gone = marks.completed == marks.noted && marks.stream.use_count() == 1;
-    it = gone ? marks_.erase(it) : std::next(it);
+    if (dead) forget_completed(marks);
+    it = dead && marks.completed == marks.noted ? marks_.erase(it) : std::next(it);
   }
+  tidy_marks_at_ = 2 * marks_.size() + 64;
+}
+
+void Residency::refresh_marks(Lock& lock) {
+  std::vector<Mark> due;
+  for (const auto& [id, marks] : marks_)
+    if (marks.noted != marks.marked) due.push_back({marks.stream, marks.noted, nullptr});
+  if (!due.empty()) {
+    std::exception_ptr failure;
+    lock.unlock();
+    try {
+      for (Mark& mark : due) record(mark);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    lock.lock();
+    for (Mark& mark : due) add_mark(std::move(mark));
+    due.clear();
+    if (failure != nullptr) std::rethrow_exception(failure);
+  }
+  for (auto& [id, marks] : marks_) forget_completed(marks);
+  drop_dead_streams();
 }
 
 bool Residency::finished(Unit& unit) const {
@@ -170,7 +228,9 @@ bool Residency::finished(Unit& unit) const {
 bool Residency::can_finish(const Unit& unit) const {
   return std::all_of(unit.uses.begin(), unit.uses.end(), [&](const StreamUse& use) {
     auto marks = marks_.find(use.stream);
-    return marks == marks_.end() || marks->second.marked >= use.number;
+    if (marks == marks_.end() || marks->second.marked >= use.number) return true;
+    // Noted since the last marks were made: the next ones cover it.
+    return !is_capturing(*marks->second.stream);
   });
 }
 
@@ -185,6 +245,7 @@ void Residency::wait_finished(Unit& unit, Lock& lock) {
       break;
     }
   }
+  if (events.empty()) return;
   lock.unlock();
   const int64_t begin = real_clock().now_ns();
   std::exception_ptr failure;
@@ -199,7 +260,6 @@ void Residency::wait_finished(Unit& unit, Lock& lock) {
   ++waits_;
   wait_ns_ += end - begin;
   if (failure != nullptr) std::rethrow_exception(failure);
-  refresh_marks();
 }
 
 // Holds

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -130,6 +131,12 @@ class Residency {
     uint64_t noted = 0, marked = 0, completed = 0;  // counts of uses
     std::deque<std::pair<uint64_t, std::shared_ptr<driver::Event>>> events;
   };
+  /// What an event is to be recorded for: the uses of a stream until now.
+  struct Mark {
+    std::shared_ptr<driver::Stream> stream;
+    uint64_t number;
+    std::shared_ptr<driver::Event> event;
+  };
   /// The right to move bytes. The lock is held when it is made and when it is gone.
   class Token {
    public:
@@ -157,9 +164,14 @@ class Residency {
   void link(Unit& unit);
   void unlink(Unit& unit) noexcept;
   void move_to_back(Unit& unit) { unlink(unit), link(unit); }
-  void note(Unit& unit, const std::shared_ptr<driver::Stream>& stream) noexcept;
-  void mark(StreamMarks& marks);
-  void refresh_marks();
+  std::optional<Mark> note(Unit& unit, const std::shared_ptr<driver::Stream>& stream) noexcept;
+  /// Without the lock: on a CPU the record waits for the work of the stream.
+  static void record(Mark& mark);
+  void add_mark(Mark mark);
+  void record_and_add(std::optional<Mark> mark) noexcept;
+  void forget_completed(StreamMarks& marks);
+  void drop_dead_streams();
+  void refresh_marks(Lock& lock);
   bool finished(Unit& unit) const;
   bool can_finish(const Unit& unit) const;
   void wait_finished(Unit& unit, Lock& lock);
@@ -190,6 +202,7 @@ class Residency {
   };
   std::map<int, List> lists_;  // by priority; the least recently used in front
   std::unordered_map<uint64_t, StreamMarks> marks_;
+  size_t tidy_marks_at_ = 64;
   int64_t evictions_ = 0, restores_ = 0, waits_ = 0, wait_ns_ = 0;
   size_t evicted_bytes_ = 0;
 };

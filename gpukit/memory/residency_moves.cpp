@@ -48,7 +48,7 @@ bool Residency::in_scope(const Unit& unit, const Account* scope) {
 
 Unit* Residency::pick(const Account* scope, bool may_wait, Lock& lock) {
   for (;;) {
-    refresh_marks();
+    refresh_marks(lock);
     Unit* unfinished = nullptr;
     bool busy = arrivals_ > own_arrivals();
     for (auto& [priority, list] : lists_) {
@@ -226,13 +226,13 @@ size_t Residency::send_out(std::span<Unit* const> units, std::vector<Moving>& mo
 
 void Residency::wait_until_free(Unit& unit, const char* op, Lock& lock) {
   for (;;) {
+    refresh_marks(lock);
     if (pinned(unit))
       throw Error(std::string(op) + ": the block is pinned, held by a graph or known to another library");
     if (unit.holds != 0 || dying(unit)) {
       changed_.wait(lock);
       continue;
     }
-    refresh_marks();
     if (finished(unit)) return;
     if (!can_finish(unit)) throw Error(std::string(op) + ": the block is used by a running graph capture");
     wait_finished(unit, lock);

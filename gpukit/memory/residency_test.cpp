@@ -1,6 +1,7 @@
 // Eviction: bytes stay, the order is exact, pins and limits hold, and nothing is lost when a call fails.
 #include <gtest/gtest.h>
 
+#include <future>
 #include <random>
 #include <thread>
 
@@ -210,6 +211,60 @@ TEST_F(ResidencyTest, FullDeviceEvictsToo) {
   pool.release(plain, stream, {});
   EXPECT_TRUE(holds(a, 1));
   driver::set_host_memory_limit(0);
+}
+
+TEST_F(ResidencyTest, UsesOfAPoolThatNeverFillsLeaveNothingBehind) {
+  StoragePtr a = make(6 * kMiB, 1);
+  const gpukit::testing::Live before = fake.live();
+  for (int i = 0; i < 1000; ++i) fill(a, i % 100);
+  EXPECT_LE(fake.live().events, before.events + 2);
+  for (int i = 0; i < 300; ++i) {
+    auto side = std::make_shared<driver::Stream>(context, 0);
+    StoragePtr block = Storage::allocate(pool, 1000, side, account);
+    fill(block, 1, side);
+    block.reset();
+    side.reset();
+    if (i % 10 == 0) pool.trim();
+  }
+  EXPECT_LE(fake.live().streams, before.streams + 150);
+  EXPECT_EQ(account->stats().evictions, 0);
+}
+
+TEST_F(ResidencyTest, WorkOnOneStreamDelaysNoOneElse) {
+  // Without the fake driver, which runs all work under a lock of its own.
+  driver::Context plain(driver::Api(driver::host_table(), DeviceKind::cpu), kOwnDevice);
+  Pool own(plain, {.pages = PoolConfig::Pages::on});
+  auto tenant = Account::create("tenant", plain.device(), 16 * kMiB, true, own.root());
+  auto home = std::make_shared<driver::Stream>(plain, 0), side = std::make_shared<driver::Stream>(plain, 0);
+  StoragePtr a = Storage::allocate(own, kMiB, home, tenant), b = Storage::allocate(own, kMiB, home, tenant);
+  struct Wait {
+    std::promise<void> begun, end;
+  } wait;
+  std::thread worker([&] {
+    plain.make_current();
+    plain.api().launch_host(
+        side->handle(),
+        [](void* p) {
+          static_cast<Wait*>(p)->begun.set_value();
+          static_cast<Wait*>(p)->end.get_future().wait();
+        },
+        &wait);
+  });
+  wait.begun.get_future().wait();
+  std::promise<void> almost;
+  std::thread user([&] {
+    for (int i = 0; i < 15; ++i) a->note_use(side);
+    almost.set_value();
+    a->note_use(side);  // this one gets an event, which on a CPU waits for the work of the stream
+  });
+  almost.get_future().wait();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  auto other = std::async(std::launch::async, [&] { b->touch(); });
+  EXPECT_EQ(other.wait_for(std::chrono::milliseconds(200)), std::future_status::ready);
+  wait.end.set_value();
+  other.wait();
+  worker.join();
+  user.join();
 }
 
 TEST_F(ResidencyTest, AnAccountWithoutEvictionIsMovedByHandOnly) {
