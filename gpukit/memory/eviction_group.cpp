@@ -4,7 +4,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/memory/pool.h"
-#include "gpukit/memory/residency.h"
+#include "gpukit/memory/pool_state.h"
 
 namespace gpukit::memory {
 
@@ -55,6 +55,7 @@ void Residency::dissolve(GroupRecord& group) noexcept {
 }
 
 size_t Residency::evict_group(GroupRecord& group) {
+  RelaxedCapture relaxed(pool_.context);
   Lock lock(mutex_);
   Token token(*this, lock);
   if (group.where != Where::device || group.members.empty()) return 0;

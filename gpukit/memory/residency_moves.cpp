@@ -273,6 +273,7 @@ size_t Residency::evict_unit(Unit& unit, const char* op, Lock& lock) {
 }
 
 void Residency::evict(Storage& storage) {
+  RelaxedCapture relaxed(pool_.context);
   Lock lock(mutex_);
   Token token(*this, lock);
   if (record_of(storage).group != nullptr) throw Error("evict: the block belongs to a group, which leaves as a whole");

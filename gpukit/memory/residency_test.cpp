@@ -213,6 +213,21 @@ TEST_F(ResidencyTest, FullDeviceEvictsToo) {
   driver::set_host_memory_limit(0);
 }
 
+TEST_F(ResidencyTest, EvictsByHandInAThreadThatCaptures) {
+  StoragePtr a = make(6 * kMiB, 1), b = make(6 * kMiB, 2);
+  EvictionGroup group(pool);
+  group.add(b);
+  driver::Stream captured(context, 0);
+  context.make_current();
+  context.api().begin_capture(captured.handle());
+  a->evict();
+  EXPECT_GT(group.evict(), 0u);
+  driver::GraphHandle graph = context.api().end_capture(captured.handle());
+  context.api().destroy_graph(graph);
+  EXPECT_FALSE(a->resident() || b->resident());
+  EXPECT_TRUE(holds(a, 1) && holds(b, 2));
+}
+
 TEST_F(ResidencyTest, UsesOfAPoolThatNeverFillsLeaveNothingBehind) {
   StoragePtr a = make(6 * kMiB, 1);
   const gpukit::testing::Live before = fake.live();
