@@ -16,6 +16,7 @@ void Residency::add(GroupRecord& group) {
 }
 
 void Residency::join(const std::shared_ptr<GroupRecord>& group, Storage& storage) {
+  std::vector<std::shared_ptr<driver::Stream>> streams;  // go after the lock
   Lock lock(mutex_);
   Token token(*this, lock);
   ResidentRecord& record = record_of(storage);
@@ -36,6 +37,10 @@ void Residency::join(const std::shared_ptr<GroupRecord>& group, Storage& storage
       known->number = std::max(known->number, use.number);
   }
   record.uses.clear();
+  // Replays were noted for groups only.
+  if (record.graph_holds == 0) return;
+  streams = storage.streams();
+  for (const auto& stream : streams) note(*group, stream);
 }
 
 void Residency::dissolve(GroupRecord& group) noexcept {
@@ -85,40 +90,20 @@ void Residency::set_priority(GroupRecord& group, int priority) {
   link(group);
 }
 
-std::vector<std::shared_ptr<GroupRecord>> Residency::acquire_groups(
-    std::span<const std::shared_ptr<Storage>> storages) {
-  std::vector<std::shared_ptr<GroupRecord>> groups;
-  Lock lock(mutex_);
-  auto collect = [&] {
-    groups.clear();
-    for (const auto& storage : storages) {
-      const std::shared_ptr<GroupRecord>& group = record_of(*storage).group;
-      if (group != nullptr && std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
+void Residency::note_group_use(std::span<Storage* const> storages,
+                               const std::shared_ptr<driver::Stream>& stream) noexcept {
+  std::optional<Mark> mark;
+  {
+    std::lock_guard lock(mutex_);
+    std::vector<GroupRecord*> groups;
+    for (Storage* storage : storages) {
+      GroupRecord* group = record_of(*storage).group.get();
+      if (group == nullptr || std::find(groups.begin(), groups.end(), group) != groups.end()) continue;
+      groups.push_back(group);
+      if (auto due = note(*group, stream)) mark = std::move(due);
     }
-  };
-  collect();
-  if (!std::all_of(groups.begin(), groups.end(), [](const auto& g) { return g->where == Where::device; })) {
-    Token token(*this, lock);
-    collect();
-    std::vector<Unit*> units;
-    for (const auto& group : groups) units.push_back(group.get());
-    bring(std::move(units), lock);
-    for (const auto& group : groups) ++group->holds;
-    return groups;
   }
-  for (const auto& group : groups) ++group->holds;
-  return groups;
-}
-
-void Residency::release_groups(std::span<const std::shared_ptr<GroupRecord>> groups) noexcept {
-  std::lock_guard lock(mutex_);
-  for (const auto& group : groups) --group->holds;
-  changed();
-}
-
-void Residency::note_use(GroupRecord& group, const std::shared_ptr<driver::Stream>& stream) noexcept {
-  std::lock_guard lock(mutex_);
-  note(group, stream);
+  record_and_add(std::move(mark));
 }
 
 // Public face
@@ -142,15 +127,18 @@ size_t EvictionGroup::size() const { return record_->residency.size(*record_); }
 void EvictionGroup::set_priority(int priority) { record_->residency.set_priority(*record_, priority); }
 
 GroupHold::GroupHold(std::span<const std::shared_ptr<Storage>> storages) {
-  if (!storages.empty()) groups_ = Residency::of(*storages.front())->acquire_groups(storages);
+  if (storages.empty()) return;
+  storages_.reserve(storages.size());
+  for (const auto& storage : storages) storages_.push_back(storage.get());
+  Residency::of(*storages_.front())->acquire(storages_);
 }
 
 GroupHold::~GroupHold() {
-  if (!groups_.empty()) groups_.front()->residency.release_groups(groups_);
+  if (!storages_.empty()) Residency::of(*storages_.front())->release(storages_);
 }
 
 void GroupHold::note_use(const std::shared_ptr<driver::Stream>& stream) {
-  for (const auto& group : groups_) group->residency.note_use(*group, stream);
+  if (!storages_.empty()) Residency::of(*storages_.front())->note_group_use(storages_, stream);
 }
 
 }  // namespace gpukit::memory

@@ -37,7 +37,8 @@ class EvictionGroup {
   std::shared_ptr<GroupRecord> record_;
 };
 
-/// What a graph replay takes: every group of `storages` is resident and stays until it is submitted.
+/// What a graph replay takes: `storages` with their groups are resident and stay until it is submitted. They must be of
+/// one device and outlive it.
 class GroupHold {
  public:
   explicit GroupHold(std::span<const std::shared_ptr<Storage>> storages);
@@ -48,7 +49,7 @@ class GroupHold {
   void note_use(const std::shared_ptr<driver::Stream>& stream);
 
  private:
-  std::vector<std::shared_ptr<GroupRecord>> groups_;
+  std::vector<Storage*> storages_;
 };
 
 }  // namespace gpukit::memory

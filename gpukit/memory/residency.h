@@ -108,10 +108,8 @@ class Residency {
   bool resident(const GroupRecord& group) const;
   size_t size(const GroupRecord& group) const;
   void set_priority(GroupRecord& group, int priority);
-  /// The groups of the storages, restored where needed and held.
-  std::vector<std::shared_ptr<GroupRecord>> acquire_groups(std::span<const std::shared_ptr<Storage>> storages);
-  void release_groups(std::span<const std::shared_ptr<GroupRecord>> groups) noexcept;
-  void note_use(GroupRecord& group, const std::shared_ptr<driver::Stream>& stream) noexcept;
+  /// Of the groups of the storages, each once.
+  void note_group_use(std::span<Storage* const> storages, const std::shared_ptr<driver::Stream>& stream) noexcept;
 
   /// Evicts the least recently used blocks charged to `scope` or below (null: any) until `needed` bytes are free.
   /// Waits for launches and work that use them. False: nothing could be evicted. `holding`: this thread has the token.

@@ -168,24 +168,32 @@ TEST_F(EvictionTest, ACaptureBringsEvictedBlocksBackWithoutBreaking) {
   EXPECT_TRUE(is(a, 3, 2));
 }
 
-TEST_F(EvictionTest, AGroupLeavesWithItsGraphsAndComesBackForAReplay) {
-  memory::Pool pool(state.context, {.pages = memory::PoolConfig::Pages::on});
-  auto tenant = memory::Account::create("model", kCpu, 8 * kMiB, true, pool.root());
-  auto make = [&](int32_t first) {
+/// A model of two arrays, `a += b` captured in a graph, in a pool whose blocks can drop their pages.
+struct ModelTest : EvictionTest {
+  memory::Pool pool{state.context, {.pages = memory::PoolConfig::Pages::on}};
+  std::shared_ptr<memory::Account> tenant = memory::Account::create("model", kCpu, 8 * kMiB, true, pool.root());
+  Array a = make(1), b = make(2);
+  Graph graph{kCpu};
+
+  ModelTest() {
+    graph.begin_capture();
+    {
+      Session inside = session.with_stream(graph.stream());
+      SessionGuard capturing(inside);
+      add(a, a, b, 0);
+    }
+    graph.end_capture();
+  }
+  Array make(int32_t first) {
     Array array(memory::Storage::allocate(pool, static_cast<size_t>(kCount) * 4, state.default_stream, tenant),
                 DType::int32, {kCount}, contiguous_strides({kCount}), 0);
     copy_device(write(array), read(numbers(first)), static_cast<size_t>(array.nbytes()));
     return array;
-  };
-  Array a = make(1), b = make(2), spare = make(9);
-  Graph graph(kCpu);
-  graph.begin_capture();
-  {
-    Session inside = session.with_stream(graph.stream());
-    SessionGuard capturing(inside);
-    add(a, a, b, 0);
   }
-  graph.end_capture();
+};
+
+TEST_F(ModelTest, AGroupLeavesWithItsGraphsAndComesBackForAReplay) {
+  Array spare = make(9);
   {
     memory::EvictionGroup group(pool);
     for (const Array* array : {&a, &b}) group.add(array->storage());
@@ -209,6 +217,35 @@ TEST_F(EvictionTest, AGroupLeavesWithItsGraphsAndComesBackForAReplay) {
     EXPECT_TRUE(is(a, 5 + 2 * 38, 3 + 38));
   }
   graph.reset();
+}
+
+TEST_F(ModelTest, AReplayBringsBackWhatItsGroupLeftEvicted) {
+  {
+    memory::EvictionGroup group(pool);
+    for (const Array* array : {&a, &b}) group.add(array->storage());
+    EXPECT_EQ(group.evict(), 4 * kMiB);
+  }
+  EXPECT_FALSE(a.storage()->resident());
+  graph.replay();
+  EXPECT_TRUE(a.storage()->resident() && b.storage()->resident());
+  EXPECT_TRUE(is(a, 3, 2) && is(b, 2));
+}
+
+TEST_F(ModelTest, AGroupMadeAfterReplaysWaitsForThem) {
+  graph.replay();
+  synchronize(kCpu);
+  make(7).storage()->evict();  // what ran until here is known to be over
+  for (int32_t seed = 1; seed < 20; ++seed) {
+    fake.defer(true);
+    fake.queries_run(false);
+    fake.seed(static_cast<uint64_t>(seed));
+    graph.replay();
+    memory::EvictionGroup group(pool);
+    for (const Array* array : {&a, &b}) group.add(array->storage());
+    EXPECT_EQ(group.evict(), 4 * kMiB);
+    fake.defer(false);
+    EXPECT_TRUE(is(a, 3 + 2 * seed, 2 + seed));
+  }
 }
 
 TEST_F(EvictionTest, ArraysAllocateFromTheDefaultPool) {
