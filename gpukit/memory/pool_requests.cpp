@@ -88,6 +88,9 @@ void PoolState::ladder(const Request& request, const std::function<Outcome(bool)
       std::lock_guard lock(mutex_);
       if (relieve(*outcome.wall, needed)) continue;
     } else if (!desperate) {
+      size_t free = 0, total = 0;
+      context.api().memory_info(&free, &total);
+      if (request.bytes > total) out_of_memory(request, nullptr, "nothing: it is above the device's memory");
       desperate = true;
       std::lock_guard lock(mutex_);
       ++stats_.trims;

@@ -213,6 +213,14 @@ TEST_F(ResidencyTest, FullDeviceEvictsToo) {
   driver::set_host_memory_limit(0);
 }
 
+TEST_F(ResidencyTest, ARequestAboveTheDevicesMemoryEvictsNothing) {
+  driver::set_host_memory_limit(32 * kMiB);
+  StoragePtr a = make(6 * kMiB, 1);
+  EXPECT_THROW(pool.allocate(40 * kMiB, stream), OutOfMemoryError);
+  EXPECT_TRUE(a->resident());
+  driver::set_host_memory_limit(0);
+}
+
 TEST_F(ResidencyTest, EvictsByHandInAThreadThatCaptures) {
   StoragePtr a = make(6 * kMiB, 1), b = make(6 * kMiB, 2);
   EvictionGroup group(pool);
