@@ -46,8 +46,18 @@ void* HostArena::take(size_t bytes) {
   return segment->base + offset;
 }
 
+bool HostArena::must_trim(size_t bytes) const {
+  std::lock_guard lock(mutex_);
+  if (bytes > limit_ || reserved_ <= limit_ - bytes) return false;
+  size_t unused = 0;
+  for (const Segment& segment : segments_)
+    if (segment.used.empty()) unused += segment.bytes;
+  return reserved_ - unused <= limit_ - bytes;
+}
+
 bool HostArena::grow(size_t bytes) {
   size_t wanted = std::max(bytes, kSegmentBytes);
+  if (must_trim(bytes)) trim();
   {
     std::lock_guard lock(mutex_);
     if (reserved_ >= limit_ || bytes > limit_ - reserved_) return false;

@@ -34,6 +34,8 @@ class HostArena {
     std::map<size_t, size_t> used;
   };
   void* take(size_t bytes);
+  /// `bytes` more fit below the limit without the segments that no block uses, and not with them.
+  bool must_trim(size_t bytes) const;
   bool grow(size_t bytes);
 
   driver::Context& context_;

@@ -1,6 +1,7 @@
 // Choosing what leaves, and moving bytes out and in. The token is held throughout; the lock is not held while bytes
 // move.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "gpukit/base/error.h"
@@ -78,7 +79,7 @@ Unit* Residency::pick(const Account* scope, bool may_wait, Lock& lock) {
 }
 
 bool Residency::make_room(const Account* scope, size_t needed, bool holding) {
-  std::vector<Moving> moving;  // goes after the lock
+  std::vector<Moving> moving, refused;  // go after the lock
   Lock lock(mutex_);
   std::optional<Token> token;
   if (!holding) {
@@ -88,8 +89,11 @@ bool Residency::make_room(const Account* scope, size_t needed, bool holding) {
     token.emplace(*this, lock);
     arrivals_ += own_arrivals();
   }
-  std::vector<Unit*> units;
+  std::vector<Unit*> units, passed_over;
   size_t freed = 0;
+  auto come_back = [&] {
+    for (Unit* unit : passed_over) --unit->reserved;
+  };
   try {
     while (freed < needed) {
       Unit* unit = pick(scope, units.empty(), lock);
@@ -100,10 +104,16 @@ bool Residency::make_room(const Account* scope, size_t needed, bool holding) {
       unit->where = Where::moving;
       units.push_back(unit);
       if (!stage(moving, first, lock)) {
+        // No host memory for this one; perhaps for another.
         unit->where = Where::device;
         units.pop_back();
+        ++unit->reserved;
+        passed_over.push_back(unit);
+        refused.insert(refused.end(), std::make_move_iterator(moving.begin() + static_cast<std::ptrdiff_t>(first)),
+                       std::make_move_iterator(moving.end()));
+        moving.resize(first);
         changed();
-        break;
+        continue;
       }
       for (size_t i = first; i < moving.size(); ++i) freed += moving[i].block.bytes;
     }
@@ -112,9 +122,11 @@ bool Residency::make_room(const Account* scope, size_t needed, bool holding) {
     for (Unit* unit : units) unit->where = Where::device;
     for (Moving& entry : moving)
       if (entry.host != nullptr) arena_.release(entry.host);
+    come_back();
     changed();
     throw;
   }
+  come_back();
   if (units.empty()) return false;
   return send_out(units, moving, lock) != 0;
 }

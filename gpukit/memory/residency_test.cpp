@@ -7,6 +7,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/memory/eviction_group.h"
+#include "gpukit/memory/host_arena.h"
 #include "gpukit/memory/mover.h"
 #include "tests/support/residency_fixture.h"
 
@@ -188,6 +189,36 @@ TEST_F(ResidencyTest, HostSideIsCapped) {
   EXPECT_TRUE(holds(c, 3));
   c.reset();
   EXPECT_TRUE(holds(a, 1));
+}
+
+TEST_F(ResidencyTest, ABlockThatFindsNoHostMemoryStaysAndAYoungerOneLeaves) {
+  account->set_host_limit(3 * kMiB);
+  StoragePtr a = make(6 * kMiB, 1), b = make(2 * kMiB, 2), c = make(6 * kMiB, 3);
+  StoragePtr d = make(4 * kMiB, 4);
+  EXPECT_TRUE(a->resident() && !b->resident() && c->resident());
+  EXPECT_THROW(make(4 * kMiB), OutOfMemoryError);
+  d.reset();
+  EXPECT_TRUE(holds(a, 1) && holds(b, 2) && holds(c, 3));
+  account->set_host_limit(0);
+  d = make(6 * kMiB, 4);  // the large ones may leave again
+  EXPECT_TRUE(holds(a, 1) && holds(b, 2) && holds(c, 3) && holds(d, 4));
+}
+
+TEST_F(ResidencyTest, HostMemoryThatNoBlockUsesMakesRoomForALargerOne) {
+  HostArena arena(context, 100 * kMiB);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 9; ++i) blocks.push_back(arena.allocate(10 * kMiB));
+  EXPECT_EQ(arena.reserved(), 100 * kMiB);
+  for (void* block : blocks) arena.release(block);
+  void* large = arena.allocate(80 * kMiB);
+  EXPECT_NE(large, nullptr);
+  EXPECT_LE(arena.reserved(), 100 * kMiB);
+  void* small = arena.allocate(10 * kMiB);
+  arena.release(large);
+  const size_t reserved = arena.reserved();
+  EXPECT_EQ(arena.allocate(95 * kMiB), nullptr);
+  EXPECT_EQ(arena.reserved(), reserved);  // nothing goes when it would not help
+  arena.release(small);
 }
 
 TEST_F(ResidencyTest, LoweredQuotaEvicts) {
