@@ -83,6 +83,13 @@ size_t Residency::size(const GroupRecord& group) const {
   return group.members.size();
 }
 
+size_t Residency::bytes(const GroupRecord& group) const {
+  std::lock_guard lock(mutex_);
+  size_t bytes = 0;
+  for (const ResidentRecord* member : group.members) bytes += member->storage.bytes();
+  return bytes;
+}
+
 void Residency::set_priority(GroupRecord& group, int priority) {
   std::lock_guard lock(mutex_);
   unlink(group);
@@ -124,6 +131,7 @@ size_t EvictionGroup::evict() { return record_->residency.evict_group(*record_);
 void EvictionGroup::restore() { record_->residency.restore_group(*record_); }
 bool EvictionGroup::resident() const { return record_->residency.resident(*record_); }
 size_t EvictionGroup::size() const { return record_->residency.size(*record_); }
+size_t EvictionGroup::bytes() const { return record_->residency.bytes(*record_); }
 void EvictionGroup::set_priority(int priority) { record_->residency.set_priority(*record_, priority); }
 
 GroupHold::GroupHold(std::span<const std::shared_ptr<Storage>> storages) {

@@ -31,6 +31,7 @@ class EvictionGroup {
   void restore();
   bool resident() const;
   size_t size() const;
+  size_t bytes() const;
   void set_priority(int priority);
 
  private:

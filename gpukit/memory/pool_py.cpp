@@ -123,6 +123,12 @@ void bind_pool(nb::module_& core) {
       .def_prop_ro("available", &MemoryPool::available, "quota - used.")
       .def_prop_ro("enable_eviction", &MemoryPool::eviction)
       .def_prop_ro("device", &MemoryPool::device)
+      .def_prop_rw(
+          "host_limit", [](const MemoryPool& p) { return p.account()->host_limit(); },
+          [](MemoryPool& p, nb::handle bytes) {
+            p.account()->set_host_limit(to_size("MemoryPool", "host_limit", bytes));
+          },
+          "The most host bytes that evicted blocks may take; 0: only the device's own limit.")
       .def(
           "allocate",
           [](MemoryPool& p, nb::handle size) {

@@ -107,6 +107,7 @@ class Residency {
   void restore_group(GroupRecord& group);
   bool resident(const GroupRecord& group) const;
   size_t size(const GroupRecord& group) const;
+  size_t bytes(const GroupRecord& group) const;
   void set_priority(GroupRecord& group, int priority);
   /// Of the groups of the storages, each once.
   void note_group_use(std::span<Storage* const> storages, const std::shared_ptr<driver::Stream>& stream) noexcept;

@@ -363,7 +363,8 @@ void bind_array(nb::module_& m) {
       .def_prop_ro("strides", &strides_of, "Steps along each axis in bytes.")
       .def_prop_ro("device", &Array::device)
       .def_prop_ro(
-          "on_gpu", [](const Array&) { return true; }, "Always True: the data is on its device, never evicted.")
+          "on_gpu", [](const Array& a) { return a.storage()->resident(); },
+          "False while the data is evicted to host memory; it comes back when used.")
       .def_prop_ro("device_ptr", &device_ptr, "Address of the first element. Touches last_access.")
       .def_prop_ro("last_access", &last_access, "When device_ptr was last read, in seconds since the epoch.")
       .def("__len__",

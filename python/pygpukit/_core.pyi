@@ -363,7 +363,9 @@ class GPUArray:
 
     @property
     def on_gpu(self) -> bool:
-        """Always True: the data is on its device, never evicted."""
+        """
+        False while the data is evicted to host memory; it comes back when used.
+        """
 
     @property
     def device_ptr(self) -> int:

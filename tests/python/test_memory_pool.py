@@ -328,3 +328,60 @@ def test_debug_mode_finds_an_overrun():
     env = {**os.environ, "PYGPUKIT_MEMORY_DEBUG": "1", "PYGPUKIT_DEVICE": "cpu"}
     done = subprocess.run([sys.executable, "-c", DEBUG_SCRIPT], env=env, capture_output=True, text=True)
     assert done.returncode == 0 and "found" in done.stdout, done.stderr
+
+
+def test_groups_leave_and_come_back_together(device, default_pool):
+    memory.set_default_pool(memory.MemoryPool(16 * MIB, enable_eviction=True, device=device))
+    x, y, other = (gp.full((MIB // 2,), i, dtype="float32", device=device) for i in range(3))
+    group = runtime.EvictionGroup("model", device=device)
+    group.add(x)
+    group.add(y)
+    assert (group.name, len(group), group.resident) == ("model", 2, True)
+    assert group.stats() == {"blocks": 2, "bytes": 4 * MIB, "resident": True}
+    assert group.evict() == 4 * MIB
+    assert (x.on_gpu, y.on_gpu, other.on_gpu, group.resident) == (False, False, True, False)
+    assert float(x[3]) == 0 and y.on_gpu and group.resident
+    group.evict()
+    group.restore()
+    assert x.on_gpu and "model" in repr(group)
+    group.set_priority(3)
+    with pytest.raises(RuntimeError, match="another group"):
+        runtime.EvictionGroup(device=device).add(x)
+    memory.set_default_pool(None)
+    with pytest.raises(RuntimeError, match="evicts"):
+        group.add(gp.zeros(3, device=device))
+    with pytest.raises(TypeError):
+        group.add(np.zeros(3))
+    group.evict()
+    del group
+    assert float(y[3]) == 1
+
+
+def test_pins_and_priorities_say_what_stays(device, default_pool):
+    memory.set_default_pool(memory.MemoryPool(8 * MIB, enable_eviction=True, device=device))
+    first, second, third = (gp.full((MIB // 2,), i, dtype="float32", device=device) for i in range(3))
+    runtime.set_eviction_priority(second, 5)
+    with runtime.pin(first):
+        more = [gp.zeros((MIB // 2,), dtype="float32", device=device) for _ in range(2)]
+        assert (first.on_gpu, second.on_gpu, third.on_gpu) == (True, True, False)
+    pin = runtime.pin(third)
+    assert third.on_gpu
+    pin.release()
+    pin.release()
+    del more
+    assert [float(a[9]) for a in (first, second, third)] == [0, 1, 2]
+
+
+def test_host_limit_of_a_pool(device):
+    pool = memory.MemoryPool(8 * MIB, enable_eviction=True, device=device)
+    assert pool.host_limit == 0
+    pool.host_limit = MIB
+    assert pool.host_limit == MIB
+    block = pool.allocate(4 * MIB)
+    with pytest.raises(MemoryError, match="host memory"):
+        pool.evict(block)
+    pool.host_limit = 0
+    pool.evict(block)
+    assert block.on_host
+    with pytest.raises(ValueError):
+        pool.host_limit = -1

@@ -159,6 +159,15 @@ class MemoryPool:
         """quota - used."""
         return self._pool.available
 
+    @property
+    def host_limit(self) -> int:
+        """The most host bytes that evicted blocks may take; 0: only the device's own limit."""
+        return self._pool.host_limit
+
+    @host_limit.setter
+    def host_limit(self, size: int) -> None:
+        self._pool.host_limit = size
+
     def allocate(self, size: int) -> MemoryBlock:
         """A block of at least ``size`` bytes, rounded up to SIZE_CLASSES. MemoryError when there is no room."""
         number = self._pool.allocate(size)
