@@ -69,16 +69,16 @@ def measure_submit(gp: Any, torch: Any, report: Report) -> None:
 
     names = {**locals(), "gp": gp, "torch": torch}
     device = cupy.cuda.Device()
-    ours, theirs, custom, rawkernel, allocating = submit_times_us(
+    ours, theirs, custom, rawkernel, allocating, launch = submit_times_us(
         [
             ("gp.add(a, b, out=c)", names, gp.synchronize),
             ("torch.add(ta, tb, out=tc)", names, torch.cuda.synchronize),
             ("kernel(c, a, b, 0.5, 1024)", names, gp.synchronize),
             ("raw((4,), (256,), (cc, ca, cb, factor, count))", names, device.synchronize),
             ("gp.add(a, b)", names, gp.synchronize),
-        ]
+        ],
+        lambda count: float(gp._core._time_bare_launch(count, 1)),
     )
-    launch = gp._core._time_bare_launch(256, 50)
     report.add("add_submit_vs_launch", ours / launch, ours_us=ours, launch_us=launch)
     report.add("add_submit_vs_torch", ours / theirs, ours_us=ours, torch_us=theirs)
     report.add("jit_launch_vs_cupy", custom / rawkernel, ours_us=custom, cupy_us=rawkernel)

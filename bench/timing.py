@@ -76,12 +76,19 @@ def torch_noise(torch: Any, calls: list[Callable[[], Any]], pairs: int = 20, inn
 
 
 def submit_times_us(
-    calls: list[tuple[str, dict[str, Any], Callable[[], Any]]], count: int = 256, rounds: int = 50
+    calls: list[tuple[str, dict[str, Any], Callable[[], Any]]],
+    floor_us: Callable[[int], float],
+    count: int = 256,
+    rounds: int = 50,
 ) -> list[float]:
-    """(statement, names, synchronize): `count` runs on an idle stream, host time without the sync, median of `rounds`."""
+    """(statement, names, synchronize): `count` runs on an idle stream, host time without the sync, median of `rounds`.
+
+    The last value is the median of `floor_us(count)`, taken in the same turns: a host that slows down slows all.
+    """
     timers = [timeit.Timer(statement, globals=names) for statement, names, _ in calls]
-    samples: list[list[float]] = [[] for _ in calls]
+    samples: list[list[float]] = [[] for _ in range(len(calls) + 1)]
     for turn in range(rounds + 1):
+        samples[-1].append(floor_us(count))
         for index, (_, _, synchronize) in enumerate(calls):
             synchronize()
             elapsed = timers[index].timeit(count)
