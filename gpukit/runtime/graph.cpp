@@ -242,18 +242,24 @@ bool Graph::verify() {
   };
 
   const Bytes start = save();
-  replay();
-  const Bytes replayed = save();
-  restore(start);
   const std::shared_ptr<driver::Stream>& stream = current_stream(device_);
-  for (const auto& step : captured_->steps_) {
-    int code = step(*stream);
-    if (code != 0) {
+  Bytes replayed, eager;
+  try {
+    replay();
+    replayed = save();
+    restore(start);
+    for (const auto& step : captured_->steps_)
+      if (int code = step(*stream))
+        throw CudaError("verify", code, stream->api().error_name(code), "an eager step failed");
+    eager = save();
+  } catch (...) {
+    // A failure, or a signal that ended a wait: that is what is told.
+    try {
       restore(start);
-      throw CudaError("verify", code, stream->api().error_name(code), "an eager step failed");
+    } catch (...) {
     }
+    throw;
   }
-  const Bytes eager = save();
   restore(start);
   runtime::synchronize(*stream, "verify");
   for (size_t i = 0; i < written.size(); ++i) {

@@ -13,6 +13,7 @@
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/stream_group.h"
 #include "gpukit/runtime/transfer.h"
+#include "tests/support/fake_driver.h"
 
 namespace gpukit::runtime {
 namespace {
@@ -84,6 +85,19 @@ TEST(Graph, VerifyLeavesStateAsItWas) {
   EXPECT_TRUE(c.graph.verify());
   EXPECT_EQ(first(c.a), 1.0f);
   EXPECT_EQ(first(c.b), 0.0f);
+}
+
+TEST(Graph, VerifyLeavesStateAsItWasWhenItFails) {
+  for (int copy : {3, 5}) {  // two save the state, two what the replay left, two what the eager steps left
+    gpukit::testing::FakeDriver fake;
+    Captured c;
+    fake.fail_nth_of("cuMemcpyDtoHAsync", copy, driver::kErrorOutOfMemory);
+    EXPECT_THROW(c.graph.verify(), Error);
+    fake.stop_failing();
+    EXPECT_FALSE(fake.failed_call().empty());
+    EXPECT_EQ(first(c.a), 1.0f) << copy;
+    EXPECT_EQ(first(c.b), 0.0f) << copy;
+  }
 }
 
 TEST(Graph, VerifyFindsAStepThatDiffers) {
