@@ -6,6 +6,7 @@
 #include "gpukit/jit/bundle.h"
 #include "gpukit/jit/cache.h"
 #include "gpukit/jit/source.h"
+#include "gpukit/memory/fence.h"
 #include "gpukit/runtime/device.h"
 
 namespace gpukit::jit {
@@ -21,19 +22,6 @@ bool runs_on(const std::string& arch, int sm_major, int sm_minor) {
   if (kind == 'a') return number == sm_major * 10 + sm_minor;
   return number / 10 == sm_major && number % 10 <= sm_minor;
 }
-
-/// Calls that a running capture forbids are allowed while this lives.
-class RelaxedCapture {
- public:
-  explicit RelaxedCapture(const driver::Api& api) : api_(api), mode_(api.relax_capture()) {}
-  ~RelaxedCapture() { api_.restore_capture(mode_); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-
- private:
-  const driver::Api& api_;
-  int mode_;
-};
 
 }  // namespace
 
@@ -122,13 +110,12 @@ std::string Module::target(int sm_major, int sm_minor) const {
 }
 
 driver::FunctionHandle Module::load(Device device, int kernel) {
-  const driver::Context& context = runtime::open_device(device).context;
+  driver::Context& context = runtime::open_device(device).context;
   const driver::Api& api = context.api();
   std::lock_guard lock(mutex_);
   std::atomic<driver::FunctionHandle>& slot = kernels_[kernel].functions_[device.index];
   if (driver::FunctionHandle ready = slot.load(std::memory_order_acquire)) return ready;
-  context.make_current();
-  RelaxedCapture relaxed(api);
+  const memory::RelaxedCapture relaxed(context);
   Loaded loaded = loaded_[device.index];
   if (loaded.library == nullptr) {
     loaded = load_code(device, kernel);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpukit/jit/kernel.h"
+#include "gpukit/memory/fence.h"
 #include "gpukit/memory/pool.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/graph.h"
@@ -44,17 +45,8 @@ Shelf& shelf(Device device) {
 
 /// Queries an event inside a capture, which a capturing thread may do only in relaxed mode.
 bool is_ready(const driver::Event& event) {
-  const driver::Api& api = event.context().api();
-  const int mode = api.relax_capture();
-  bool ready = false;
-  try {
-    ready = event.query();
-  } catch (...) {
-    api.restore_capture(mode);
-    throw;
-  }
-  api.restore_capture(mode);
-  return ready;
+  const memory::RelaxedCapture relaxed(event.context());
+  return event.query();
 }
 
 /// A buffer whose counter is 0 in the order of the current stream. It outlives sessions, so none is charged for it.
