@@ -21,13 +21,13 @@ enum class ContextState : uint8_t { idle = 0, running = 1, paused = 2 };
 const char* name(ContextState state);  // "Idle", ...
 
 struct ContextOptions {
-  int64_t max_vram = 0;         // the wall; 0: the controller's budget alone
-  int64_t base_vram = 0;        // what is kept for it
-  std::optional<QosClass> qos;  // none: follows from the two
-  double compute = 1.0;         // share of the SMs; 1: those without a share
-  double bandwidth = 1.0;       // share of the copy bandwidth
-  int device_id = 0;            // 0: the controller's; else it must be that
-  bool initialize = false;      // initialises a controller that is not
+  int64_t max_vram = 0;              // the wall; 0: the controller's budget alone
+  int64_t base_vram = 0;             // what is kept for it
+  std::optional<QosClass> qos = {};  // none: follows from the two
+  double compute = 1.0;              // share of the SMs; 1: those without a share
+  double bandwidth = 1.0;            // share of the copy bandwidth
+  int device_id = 0;                 // 0: the controller's; else it must be that
+  bool initialize = false;           // initialises a controller that is not
 };
 
 struct ContextStats {

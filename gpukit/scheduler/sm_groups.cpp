@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <map>
 #include <numeric>
 
@@ -161,8 +162,10 @@ std::vector<int> SmGroups::choose(const std::vector<int>& own, int asked_sms) co
     throw Error("partition: no SM group is left: the device has " + std::to_string(split_->num_groups()) +
                 " groups of " + std::to_string(split_->sms_per_group()) + " SMs and other partitions have them");
   }
-  const int grain = split_->sms_per_group();
-  const int wanted = std::clamp((asked_sms + grain / 2) / grain, 1, usable);
+  // The same part of the groups as of the SMs, so that shares that add up to all find groups for all: some SMs are in
+  // no group.
+  const double part = static_cast<double>(asked_sms) / total_locked();
+  const int wanted = std::clamp(static_cast<int>(std::lround(part * split_->num_groups())), 1, usable);
   candidates.resize(static_cast<size_t>(wanted));
   std::sort(candidates.begin(), candidates.end());
   return candidates;

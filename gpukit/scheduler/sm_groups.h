@@ -57,8 +57,8 @@ class SmGroups {
   int total_sms();
   /// SMs of the default session now.
   int default_sms();
-  /// As near to `asked_sms` as groups allow, one at least; fewer when fewer are left. The default session always keeps
-  /// some. Throws Error when no group is left, CudaError.
+  /// As near to that part of the groups as `asked_sms` is of all SMs, one at least; fewer when fewer are left. The
+  /// default session always keeps some. Throws Error when no group is left, CudaError.
   std::shared_ptr<SmSet> take(int asked_sms);
   /// A group of streams on the SMs that no set has; it moves with the default session.
   std::shared_ptr<runtime::StreamGroup> make_group();
