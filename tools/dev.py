@@ -5,6 +5,7 @@
 nothing can be installed: what it lacks is taken from wheelhouse/ (see `make wheelhouse`).
 """
 
+import concurrent.futures
 import hashlib
 import os
 import queue
@@ -310,7 +311,35 @@ def cpp_tests(tree=None, *defines, env=None):
     """Builds gpukit_tests in the tree of the extension, whose objects it shares, and runs it."""
     tree = tree or base() / "release"
     cmake_build(tree, "gpukit_tests", "-DGPUKIT_TESTS=ON", *find_gtest(), *defines)
-    must_run([tree / "gpukit_tests", "--gtest_brief=0"], env or environment(), "gpukit_tests")
+    run_shards(tree / "gpukit_tests", env or environment())
+
+
+def run_shards(program, env):
+    """Runs a test program as several processes. Tells the closing lines of each, and all of one that failed."""
+    count = min(8, os.cpu_count() or 1)
+
+    def run_one(index):
+        own = {**env, "GTEST_TOTAL_SHARDS": str(count), "GTEST_SHARD_INDEX": str(index)}
+        return subprocess.run([str(program)], cwd=ROOT, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    began = time.monotonic()
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        left = {pool.submit(run_one, index) for index in range(count)}
+        while left:
+            done, left = concurrent.futures.wait(left, SILENCE_S, concurrent.futures.FIRST_COMPLETED)
+            if not done:
+                say(f"{program.name}: {time.monotonic() - began:.0f} s")
+            for future in done:
+                text = future.result().stdout.decode(errors="replace")
+                if future.result().returncode != 0:
+                    failed += 1
+                    say(f"status {future.result().returncode}")
+                else:
+                    text = text[text.rfind("[==========]") :]
+                print(text, flush=True)
+    if failed:
+        raise Failure(f"{program.name} failed in {failed} of {count} processes")
 
 
 def wheel(archs):

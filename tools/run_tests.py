@@ -31,7 +31,7 @@ def run(path: pathlib.Path, options: list[str]) -> tuple[pathlib.Path, int, floa
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1))
+    parser.add_argument("--jobs", type=int, default=min(12, os.cpu_count() or 1))
     known, rest = parser.parse_known_args()
     options = [a for a in rest if a.startswith("-")]
     named = [pathlib.Path(a) for a in rest if not a.startswith("-")]
