@@ -161,9 +161,9 @@ std::shared_ptr<KernelFuture> ExecutionContext::add_future() {
     if (futures_->closed || session_->closed()) throw Error("dispatch_async: " + session_->what() + " was destroyed");
     const uint64_t id = futures_->next++;
     future = std::make_shared<KernelFuture>(id, stream_id_, llm_id_);
+    future->before_end([futures = futures_, id] { futures->note_over(id); });
     futures_->known[id] = future;
   }
-  future->completion()->add_callback([futures = futures_, id = future->id()] { futures->note_over(id); });
   return future;
 }
 

@@ -66,6 +66,7 @@ bool KernelFuture::mark_launched() {
 }
 
 bool KernelFuture::complete(double exec_time, std::optional<std::string> output) {
+  std::function<void()> before_end;
   {
     std::lock_guard lock(mutex_);
     if (state_ != FutureState::pending && state_ != FutureState::running) return false;
@@ -73,31 +74,39 @@ bool KernelFuture::complete(double exec_time, std::optional<std::string> output)
     result_.success = true;
     result_.exec_time = exec_time;
     if (output) result_.output = std::move(output);
+    before_end.swap(before_end_);
   }
+  if (before_end) before_end();
   completion_->finish(exec_time * 1e6);
   return true;
 }
 
 bool KernelFuture::fail(const std::string& error) {
+  std::function<void()> before_end;
   {
     std::lock_guard lock(mutex_);
     if (state_ != FutureState::pending && state_ != FutureState::running) return false;
     state_ = FutureState::failed;
     result_.success = false;
     result_.error = error;
+    before_end.swap(before_end_);
   }
+  if (before_end) before_end();
   completion_->fail(std::make_exception_ptr(Error(error)));
   return true;
 }
 
 bool KernelFuture::cancel() {
+  std::function<void()> before_end;
   {
     std::lock_guard lock(mutex_);
     if (state_ != FutureState::pending) return false;
     state_ = FutureState::cancelled;
     result_.success = false;
     result_.error = "cancelled before it was launched";
+    before_end.swap(before_end_);
   }
+  if (before_end) before_end();
   completion_->cancel("cancelled before it was launched");
   return true;
 }

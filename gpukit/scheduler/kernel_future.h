@@ -55,6 +55,9 @@ class KernelFuture {
   double exec_time() const;
   const std::shared_ptr<runtime::Completion>& completion() const { return completion_; }
 
+  /// Called once when it is over, before whoever waits is told. Set before the future is shared.
+  void before_end(std::function<void()> callback) { before_end_ = std::move(callback); }
+
   // Each says whether the state was one it may follow.
   bool mark_launched();
   bool complete(double exec_time, std::optional<std::string> output = std::nullopt);
@@ -72,6 +75,7 @@ class KernelFuture {
   mutable std::mutex mutex_;
   FutureState state_ = FutureState::pending;
   KernelResult result_;
+  std::function<void()> before_end_;
 };
 
 std::string str(const KernelFuture& future);
