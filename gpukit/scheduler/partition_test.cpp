@@ -407,6 +407,27 @@ TEST_F(PartitionDevice, ADeleteThatFailsLeavesNothingBehind) {
   });
 }
 
+TEST_F(PartitionDevice, ANewOneWaitsForSmsThatWorkStillHas) {
+  PartitionManager manager({}, kCpu);
+  manager.create("a", "A", PartitionLimits().compute(0.85));
+  manager.create("b", "B", PartitionLimits().compute(0.15));
+  EXPECT_EQ(manager.usage("a").sm_count + manager.usage("b").sm_count, 128);  // every group
+  fake.defer(true);
+  {
+    SessionScope inside(manager.share("a")->session());
+    runtime::run_host("work", kCpu, {}, [](void* const*) {});
+  }
+  manager.resize("a", PartitionLimits().compute(0.1));
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    fake.defer(false);
+  });
+  EXPECT_NO_THROW(manager.create("c", "C", PartitionLimits().compute(0.5)));
+  later.join();
+  EXPECT_EQ(manager.usage("c").sm_count, 64);
+  manager.clear();
+}
+
 TEST_F(PartitionDevice, ThreadsSubmitWhileSmsMove) {
   PartitionManager manager({}, kCpu);
   manager.create("a", "A", PartitionLimits().compute(0.25).bandwidth(0.5));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -18,6 +19,9 @@ using runtime::StreamGroup;
 namespace {
 
 std::atomic<bool> g_use_sets{true};
+
+constexpr auto kSignalSlice = std::chrono::milliseconds(50);
+constexpr auto kLongestWait = std::chrono::seconds(10);
 
 std::vector<std::shared_ptr<StreamGroup>> living(std::vector<std::weak_ptr<StreamGroup>>& groups) {
   std::vector<std::shared_ptr<StreamGroup>> alive;
@@ -183,11 +187,24 @@ void SmGroups::move_rest() {
   move_all(living(rest_), green);
 }
 
+/// Groups that a resize left are free when their work is over: better late than refused.
+void SmGroups::wait_for_groups(std::unique_lock<std::mutex>& lock) {
+  const size_t kept = split_->remainder_sms() > 0 ? 0 : 1;
+  const auto end = std::chrono::steady_clock::now() + kLongestWait;
+  while (free_.size() <= kept && leaving_ > 0 && std::chrono::steady_clock::now() < end) {
+    left_.wait_for(lock, kSignalSlice);
+    lock.unlock();
+    runtime::check_interrupt();
+    lock.lock();
+  }
+}
+
 std::shared_ptr<SmSet> SmGroups::take(int asked_sms) {
   std::shared_ptr<SmSet> set;
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   split();
   if (split_ == nullptr) throw Error("partition: this device and driver have no sets of SMs");
+  wait_for_groups(lock);
   const std::vector<int> groups = choose({}, asked_sms);
   auto green = make_green(groups, false);
   const std::vector<int> before = free_;
@@ -267,13 +284,14 @@ void SmGroups::give_back_after(const std::vector<std::shared_ptr<StreamGroup>>& 
     std::vector<int> groups;
     std::atomic<int> left{1};
     void down() {
-      if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) owner.give_back(std::move(groups));
+      if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) owner.give_back(std::move(groups), true);
     }
   };
   auto count = std::make_shared<Count>(*this, std::move(groups));
   {
     std::lock_guard lock(mutex_);
     ++sets_;  // until it is given back
+    ++leaving_;
   }
   for (const auto& group : streams) {
     for (const auto& stream : group->streams()) {
@@ -292,9 +310,13 @@ void SmGroups::give_back_after(const std::vector<std::shared_ptr<StreamGroup>>& 
   count->down();
 }
 
-void SmGroups::give_back(std::vector<int> groups) noexcept {
+void SmGroups::give_back(std::vector<int> groups, bool left) noexcept {
   try {
     std::lock_guard lock(mutex_);
+    if (left) {
+      --leaving_;
+      left_.notify_all();
+    }
     free_.insert(free_.end(), groups.begin(), groups.end());
     std::sort(free_.begin(), free_.end());
     --sets_;

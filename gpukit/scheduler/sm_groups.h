@@ -2,6 +2,7 @@
 // default session and to everyone else without a share.
 #pragma once
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -73,7 +74,8 @@ class SmGroups {
   std::vector<int> choose(const std::vector<int>& own, int asked_sms) const;
   std::shared_ptr<driver::GreenContext> make_green(const std::vector<int>& groups, bool remainder) const;
   void resize(SmSet& set, int asked_sms);
-  void give_back(std::vector<int> groups) noexcept;
+  void give_back(std::vector<int> groups, bool left = false) noexcept;
+  void wait_for_groups(std::unique_lock<std::mutex>& lock);
   void move_rest();
   void give_back_after(const std::vector<std::shared_ptr<runtime::StreamGroup>>& streams, std::vector<int> groups);
 
@@ -81,7 +83,9 @@ class SmGroups {
   std::mutex mutex_;
   std::unique_ptr<driver::SmSplit> split_;
   std::vector<int> free_;  // groups of no set, sorted
-  int sets_ = 0;           // living ones
+  int sets_ = 0;           // living ones, and groups of a resized one that still have work
+  int leaving_ = 0;        // those groups of resized sets
+  std::condition_variable left_;
   std::vector<std::weak_ptr<runtime::StreamGroup>> rest_;
 };
 
