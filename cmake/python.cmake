@@ -7,6 +7,7 @@ endif()
 find_package(nanobind 3 CONFIG REQUIRED)
 
 gpukit_bindings(bindings)
+gpukit_build_small(${bindings})
 gpukit_bind_all("${CMAKE_BINARY_DIR}/generated/bind_all.cpp" ${bindings})
 file(GLOB module_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/gpukit/python/*.cpp")
 

@@ -7,6 +7,22 @@ function(gpukit_sources result)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
+# Code that nothing waits for is built small: bindings below jit, and of the scheduler all but its queues and gates.
+function(gpukit_build_small)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" OR NOT GPUKIT_SANITIZE STREQUAL "")
+    return()
+  endif()
+  foreach(source ${ARGN})
+    if(source MATCHES "/gpukit/scheduler/(scheduler|task|admission|dispatch|fair_share|pacing)[a-z_]*\\.cpp$" AND
+       NOT source MATCHES "_py\\.cpp$")
+      continue()
+    endif()
+    if(source MATCHES "/gpukit/scheduler/|/gpukit/(base|driver|memory|runtime)/.*_py\\.cpp$")
+      set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS -Os)
+    endif()
+  endforeach()
+endfunction()
+
 # Bindings: lowest layer first, so that a signature finds the types it names already registered.
 function(gpukit_bindings result)
   set(bindings "")
