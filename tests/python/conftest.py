@@ -36,6 +36,17 @@ def device(request):
 
 
 @pytest.fixture
+def fresh_contexts():
+    """On the CPU, with no execution context before and none after."""
+    from pygpukit.scheduler.execution import reset
+
+    with gp.device("cpu"):
+        reset()
+        yield
+        reset()
+
+
+@pytest.fixture
 def rng():
     return np.random.default_rng(1234)
 

@@ -19,16 +19,9 @@ from pygpukit.scheduler.execution import (
     context_session,
     create_context,
     get_context_usage,
-    reset,
 )
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    with gp.device("cpu"):
-        reset()
-        yield
-        reset()
+pytestmark = pytest.mark.usefixtures("fresh_contexts")
 
 
 def test_two_interleaved_tasks_never_mix():

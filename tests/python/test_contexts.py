@@ -31,13 +31,7 @@ from pygpukit.scheduler.execution import (
     stats,
 )
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    with gp.device("cpu"):
-        reset()
-        yield
-        reset()
+pytestmark = pytest.mark.usefixtures("fresh_contexts")
 
 
 def test_constants():
