@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gpukit/base/device.h"
+#include "gpukit/base/dtype.h"
 
 namespace gpukit::driver {
 
@@ -68,6 +69,21 @@ struct LaunchShape {
   unsigned grid[3] = {1, 1, 1};
   unsigned block[3] = {1, 1, 1};
   unsigned shared_bytes = 0;
+};
+
+/// A matrix, or a stack of them, as the copy engine of sm_90 and later moves it: in boxes. Innermost axis first.
+struct BoxLayout {
+  enum class Swizzle : uint8_t { none, bytes32, bytes64, bytes128 };  // the width of a box's rows, permuted in banks
+  DType dtype = DType::float32;
+  int64_t shape[3] = {1, 1, 1};
+  int64_t strides[2] = {0, 0};  // bytes between rows and between matrices, multiples of 16
+  int box[2] = {1, 1};
+  Swizzle swizzle = Swizzle::none;
+};
+
+/// Such a layout at an address, in the driver's own words: a kernel parameter.
+struct alignas(64) BoxMap {
+  unsigned char bytes[128];
 };
 
 struct FunctionAttributes {
@@ -176,6 +192,8 @@ class Api {
   FunctionAttributes attributes(FunctionHandle function) const;
   void set_max_dynamic_shared(FunctionHandle function, int bytes) const;
   int suggested_block_size(FunctionHandle function, size_t dynamic_shared) const;
+  /// `address` must be a multiple of 16.
+  BoxMap make_box_map(const BoxLayout& layout, Address address) const;
   /// Raw result code: the launch path adds its own context to a failure.
   int launch(FunctionHandle function, const LaunchShape& shape, StreamHandle stream, void** arguments) const noexcept;
 

@@ -315,6 +315,7 @@ void fill_device_entries(CudaTable& table) {
   table.cuKernelGetFunction = not_supported;
   table.cuFuncGetAttribute = not_supported;
   table.cuFuncSetAttribute = not_supported;
+  table.cuTensorMapEncodeTiled = not_supported;
   table.cuOccupancyMaxPotentialBlockSize = not_supported;
   table.cuLaunchKernel = not_supported;
 }

@@ -92,7 +92,10 @@ namespace gpukit::driver {
      int block_limit))                                                                                                 \
   X(cuLaunchKernel, 4000, "cuLaunchKernel",                                                                            \
     (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,       \
-     unsigned block_z, unsigned shared_bytes, CUstream stream, void** arguments, void** extra))
+     unsigned block_z, unsigned shared_bytes, CUstream stream, void** arguments, void** extra))                        \
+  X(cuTensorMapEncodeTiled, 12000, "cuTensorMapEncodeTiled",                                                           \
+    (void* map, int type, unsigned rank, void* address, const uint64_t* shape, const uint64_t* strides,                \
+     const unsigned* box, const unsigned* steps, int interleave, int swizzle, int promotion, int fill))
 
 // What a driver that serves may lack: null then.
 #define GPUKIT_CUDA_OPTIONAL_FUNCTIONS(X)                                                                           \

@@ -19,6 +19,12 @@ struct LaunchConfig {
   unsigned shared_bytes = 0;  // above 48 KB the kernel's limit is raised once
 };
 
+/// An array that a kernel moves in boxes: its parameter is a map of it (sm_90 and later).
+struct Boxes {
+  memory::Use use;
+  driver::BoxLayout layout;
+};
+
 namespace detail {
 /// values[i] points at the i-th parameter; the driver reads them during the call.
 /// sizes is used only while capturing, to keep the values for Graph::verify.
@@ -32,10 +38,19 @@ template <typename T>
 inline constexpr bool is_use = std::is_same_v<std::remove_cvref_t<T>, memory::Use>;
 
 template <typename T>
-inline auto parameter(const T& value) {
+inline constexpr bool is_boxes = std::is_same_v<std::remove_cvref_t<T>, Boxes>;
+
+inline driver::Address address_of(const memory::Use& use) {
+  return use.storage == nullptr ? driver::Address{0}
+                                : (*use.storage)->address() + static_cast<driver::Address>(use.offset_bytes);
+}
+
+template <typename T>
+inline auto parameter(Device device, const T& value) {
   if constexpr (is_use<T>) {
-    return value.storage == nullptr ? driver::Address{0}
-                                    : (*value.storage)->address() + static_cast<driver::Address>(value.offset_bytes);
+    return address_of(value);
+  } else if constexpr (is_boxes<T>) {
+    return runtime::current_stream(device)->api().make_box_map(value.layout, address_of(value.use));
   } else {
     static_assert(std::is_trivially_copyable_v<T>, "kernel parameters are plain values");
     return value;
@@ -46,11 +61,12 @@ inline auto parameter(const T& value) {
 /// Scalars must have the exact C type of the kernel's parameter. Throws CudaError, DeviceError, NvrtcError.
 template <typename... Args>
 void launch(const Kernel& kernel, Device device, const LaunchConfig& config, const Args&... args) {
-  constexpr size_t kUses = (size_t{0} + ... + (detail::is_use<Args> ? 1 : 0));
+  constexpr size_t kUses = (size_t{0} + ... + (detail::is_use<Args> || detail::is_boxes<Args> ? 1 : 0));
   std::array<memory::Use, kUses == 0 ? 1 : kUses> uses{};
   size_t n = 0;
   auto collect = [&](const auto& arg) {
     if constexpr (detail::is_use<decltype(arg)>) uses[n++] = arg;
+    if constexpr (detail::is_boxes<decltype(arg)>) uses[n++] = arg.use;
   };
   (collect(args), ...);
   const std::span<const memory::Use> used(uses.data(), kUses);
@@ -58,7 +74,7 @@ void launch(const Kernel& kernel, Device device, const LaunchConfig& config, con
   if (runtime::transfers_active()) [[unlikely]]
     runtime::settle_slow(used, *runtime::current_stream(device));
   const memory::Hold hold(used);
-  std::tuple values{detail::parameter(args)...};
+  std::tuple values{detail::parameter(device, args)...};
   std::apply(
       [&](auto&... v) {
         void* pointers[sizeof...(Args) + 1] = {static_cast<void*>(&v)...};
