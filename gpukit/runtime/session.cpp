@@ -51,6 +51,11 @@ const std::shared_ptr<driver::Stream>& current_stream(Device device) {
   return resolve(open_device(device).default_stream);
 }
 
+int current_sm_count(Device device) {
+  const driver::Stream& stream = *current_stream(device);
+  return stream.green() != nullptr ? stream.green()->sm_count() : stream.context().properties().sm_count;
+}
+
 std::shared_ptr<memory::Account> current_account(Device device) {
   if (SessionGuard::current_ != nullptr) {
     for (const auto& account : SessionGuard::current_->accounts)

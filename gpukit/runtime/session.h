@@ -30,6 +30,8 @@ const std::shared_ptr<driver::Stream>& current_stream(Device device);
 /// device's root).
 std::shared_ptr<memory::Account> current_account(Device device);
 const Session& current_session();
+/// Multiprocessors that work submitted now runs on: those of the session's partition, or all.
+int current_sm_count(Device device);
 
 /// Makes `session` current in this thread for the guard's life. The session must outlive it.
 class SessionGuard {

@@ -1308,10 +1308,16 @@ def transpose_4d_0132(input: GPUArray, *, out: object | None = None) -> GPUArray
 def reshape_copy(input: GPUArray, new_shape: object | None = None, *, out: object | None = None) -> GPUArray:
     """A copy in new_shape, or in the shape of out."""
 
-def matmul(a: object, b: object, *, out: object | None = None, use_tf32: object | None = None, precision: object | None = None, out_dtype: object | None = None) -> GPUArray:
+def matmul(a: object, b: object, *, out: object | None = None, use_tf32: object | None = None, precision: object | None = None, out_dtype: object | None = None, kernel: object | None = None) -> GPUArray:
     """
     a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for float32 only.
     out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).
+    kernel='wgmma' or 'simt' insists on one kind of kernel of a GPU; see explain_matmul.
+    """
+
+def explain_matmul(a: object, b: object, *, use_tf32: object | None = None, precision: object | None = None, out_dtype: object | None = None, kernel: object | None = None) -> str:
+    """
+    How matmul of the same arguments would be computed now, in one line: kernel, tiles, grid and the order of the sums.
     """
 
 def batched_matmul(a: object, b: object, *, out: object | None = None) -> GPUArray:

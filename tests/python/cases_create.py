@@ -14,6 +14,7 @@ DEDICATED = {
     "arange": "test_create.py::test_arange_of_integers",
     "linspace": "test_create.py::test_linspace",
     "matmul": "test_matmul.py::test_matches_float64",
+    "explain_matmul": "test_matmul.py::test_explain",
     "batched_matmul": "test_matmul.py::test_batched_and_transpose",
     "transpose": "test_matmul.py::test_batched_and_transpose",
     "linear_bias_gelu": "test_matmul.py::test_linear_bias_gelu",

@@ -198,3 +198,76 @@ def test_repeats_give_one_answer(device, rng):
     expected = (a @ b).to_numpy().tobytes()
     for _ in range(50):
         assert (a @ b).to_numpy().tobytes() == expected
+
+
+def turned(x):
+    """The same values with the other axis dense."""
+    return x.T.copy().T
+
+
+THIN_AND_WIDE = [
+    (16, 512, 256),
+    (33, 64, 1000),
+    (64, 200, 72),
+    (100, 72, 520),
+    (130, 1032, 264),
+    (257, 136, 1160),
+    (640, 72, 129),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("size", THIN_AND_WIDE)
+def test_layouts_of_16_bit_products(device, rng, dtype, size):
+    m, k, n = size
+    a, b = make(rng, (m, k), dtype), make(rng, (k, n), dtype)
+    for left in (a, turned(a)):
+        for right in (b, turned(b)):
+            check(gp.matmul(left, right), a, b, dtype)
+            out = turned(gp.full((m, n), float("nan"), dtype=dtype))
+            assert gp.matmul(left, right, out=out) is out
+            check(out, a, b, dtype)
+            wide = gp.matmul(left, right, out_dtype="float32")
+            assert np.allclose(exact(wide), exact(a) @ exact(b), rtol=0, atol=k * 2e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_rows_do_not_depend_on_their_batch(device, rng, dtype):
+    a, b = make(rng, (300, 264), dtype), make(rng, (264, 328), dtype)
+    whole = exact(gp.matmul(a, b))
+    for rows in (1, 2, 15, 16, 17, 63, 64, 65, 128, 129, 256):
+        assert np.array_equal(exact(gp.matmul(a[:rows], b)), whole[:rows])
+        assert np.array_equal(exact(gp.matmul(a[300 - rows :], b)), whole[300 - rows :])
+
+
+def test_explain(device):
+    a, b = gp.zeros((256, 128), dtype="bfloat16"), gp.zeros((128, 512), dtype="bfloat16")
+    text = gp.explain_matmul(a, b)
+    assert text.startswith(f"[256, 128] x [128, 512] of bfloat16 into bfloat16 on {a.device}: ")
+    forced = gp.explain_matmul(a, b, kernel="simt")
+    assert "fused multiply-add for each k in ascending order" in forced
+    assert gp.explain_matmul(gp.zeros((0, 4)), gp.zeros((4, 3))).endswith("nothing to compute")
+    with pytest.raises(ValueError, match="kernel"):
+        gp.matmul(a, b, kernel="fast")
+    if device == "cpu":
+        assert gp.matmul(a, b, kernel="wgmma").shape == (256, 512)  # a choice among a GPU's kernels
+    with pytest.raises(ValueError, match="inner dimensions"):
+        gp.explain_matmul(a, a)
+
+
+@pytest.mark.gpu
+def test_explain_on_hopper():
+    if gp.get_device_info().compute_capability[0] != 9:
+        pytest.skip("the text is that of sm_90")
+    a, b = (
+        gp.zeros((4096, 4096), dtype="bfloat16", device="cuda"),
+        gp.zeros((4096, 4096), dtype="bfloat16", device="cuda"),
+    )
+    assert gp.explain_matmul(a, b) == (
+        "[4096, 4096] x [4096, 4096] of bfloat16 into bfloat16 on cuda:0: wgmma 128x256x64, 4 stages, a along k, b along n, "
+        "stored by box, 132 blocks; one accumulator, k ascending in steps of 16"
+    )
+    with pytest.raises(RuntimeError, match="16 bytes"):
+        gp.matmul(a[:, 1:], b[1:], kernel="wgmma")
+    with pytest.raises(RuntimeError, match="float16 or bfloat16"):
+        gp.matmul(a.astype("float32"), b.astype("float32"), kernel="wgmma")

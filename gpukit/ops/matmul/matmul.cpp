@@ -73,7 +73,7 @@ void set_batch_strides(int64_t* strides, const Array& x, const Dims& batch) {
   }
 }
 
-MatmulSpace make_space(const Array& out, const Array& a, const Array& b, const Shapes& s) {
+MatmulSpace make_space(const Dims& out_strides, const Array& a, const Array& b, const Shapes& s) {
   MatmulSpace space = {};
   space.m = s.m;
   space.n = s.n;
@@ -82,14 +82,14 @@ MatmulSpace make_space(const Array& out, const Array& a, const Array& b, const S
   space.a_m = a.ndim() == 1 ? 0 : a.strides()[a.ndim() - 2];
   space.b_n = b.ndim() == 1 ? 0 : b.strides()[b.ndim() - 1];
   space.b_k = b.ndim() == 1 ? b.strides()[0] : b.strides()[b.ndim() - 2];
-  int axis = out.ndim();
-  space.out_n = b.ndim() == 1 ? 0 : out.strides()[--axis];
-  space.out_m = a.ndim() == 1 ? 0 : out.strides()[--axis];
+  int axis = out_strides.rank();
+  space.out_n = b.ndim() == 1 ? 0 : out_strides[--axis];
+  space.out_m = a.ndim() == 1 ? 0 : out_strides[--axis];
   space.batches = s.batch.product();
   space.batch_rank = s.batch.rank();
   for (int i = 0; i < s.batch.rank(); ++i) {
     space.batch_shape[i] = s.batch[i];
-    space.batch_out[i] = out.strides()[i];
+    space.batch_out[i] = out_strides[i];
   }
   set_batch_strides(space.batch_a, a, s.batch);
   set_batch_strides(space.batch_b, b, s.batch);
@@ -111,10 +111,10 @@ Array product(const char* op, const Array& a, const Array& b, const MatmulOption
   // Every output element reads whole rows and columns: no sharing at all, not even of equal views.
   const bool buffer = out != nullptr && (share_memory(result, left) || share_memory(result, right));
   const Array target = buffer ? Array::empty_like(result) : result;
-  const MatmulSpace space = make_space(target, left, right, shapes);
+  const MatmulSpace space = make_space(target.strides(), left, right, shapes);
   switch (target.device().kind) {
     case DeviceKind::cpu: cpu::matmul(target, left, right, space); break;
-    case DeviceKind::cuda: cuda::matmul(target, left, right, space); break;
+    case DeviceKind::cuda: cuda::matmul(target, left, right, space, options.kernel); break;
   }
   if (buffer) copy_into(result, target);
   return result;
@@ -133,6 +133,23 @@ DType matmul_wide_dtype(DType dtype) {
 
 Array matmul(const Array& a, const Array& b, const Array* out, const MatmulOptions& options) {
   return product("matmul", a, b, options, out);
+}
+
+std::string explain_matmul(const Array& a, const Array& b, const MatmulOptions& options) {
+  constexpr const char* kOp = "explain_matmul";
+  check_same_device(kOp, a, b);
+  const Shapes shapes = check_shapes(kOp, a.shape(), b.shape());
+  check_precision(kOp, options.precision, a, b);
+  const DTypes dtypes = choose_dtypes(kOp, a, b, options.out_dtype);
+  std::string text = a.shape().str() + " x " + b.shape().str() + " of " + name(dtypes.input) + " into " +
+                     name(dtypes.out) + " on " + str(a.device()) + ": ";
+  if (shapes.out.product() == 0) return text + "nothing to compute";
+  const MatmulSpace space = make_space(contiguous_strides(shapes.out), a, b, shapes);
+  switch (a.device().kind) {
+    case DeviceKind::cpu: text += "tiles of 64x64, one fused multiply-add for each k in ascending order"; break;
+    case DeviceKind::cuda: text += cuda::explain_matmul(a, b, dtypes.out, space, options.kernel); break;
+  }
+  return text;
 }
 
 Array batched_matmul(const Array& a, const Array& b, const Array* out) {

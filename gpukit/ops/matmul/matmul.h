@@ -1,12 +1,14 @@
 // Matrix products by NumPy's rules, for every arithmetic dtype and any strides; nothing is transposed or copied behind
 // the scenes.
 //
-// Element (i, j) is the sum over k = 0, 1, 2, ... in that order, one fused multiply-add each, so its bits depend on row
-// i and column j alone: not on the shape around them, the number of threads, or the device. float16 and bfloat16 are
-// summed in float32 and rounded once. Integers wrap around; bool is "any".
+// Element (i, j) is the sum over k = 0, 1, 2, ... in that order, in one accumulator, so its bits depend on row i and
+// column j alone: not on the shape around them, the number of threads or multiprocessors. float16 and bfloat16 are
+// summed in float32 and rounded once; there a GPU's tensor cores add 16 products at a time, elsewhere every step is one
+// fused multiply-add. Integers wrap around; bool is "any".
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "gpukit/array/array.h"
 
@@ -18,16 +20,27 @@ enum class MatmulPrecision : uint8_t {
   tf32,       // float32 inputs may be rounded to TF32; exact results are a valid answer and what is given today
 };
 
+/// Which kernels of a GPU serve; what cannot serve a product is refused.
+enum class MatmulKernel : uint8_t {
+  automatic,
+  wgmma,  // tensor cores of sm_90, operands moved by the copy engine
+  simt,   // CUDA cores, any chip, any strides
+};
+
 struct MatmulOptions {
   MatmulPrecision precision = MatmulPrecision::automatic;
   /// The result's dtype, no narrower than the inputs' common one. Sums are not rounded on the way to it.
   std::optional<DType> out_dtype = {};
+  MatmulKernel kernel = MatmulKernel::automatic;
 };
 
 /// a @ b. 1-D arrays are a row on the left and a column on the right; leading axes are batches and broadcast.
 /// Inputs of other dtypes are promoted; int8 @ int8 is int32. Throws ShapeError (0-d, inner dimensions, batches),
 /// DTypeError, DeviceError, and Error for tf32 with anything but float32.
 Array matmul(const Array& a, const Array& b, const Array* out = nullptr, const MatmulOptions& options = {});
+
+/// How that product would be computed now, in one line: the kernel, its tiles and grid, and the order of the sums.
+std::string explain_matmul(const Array& a, const Array& b, const MatmulOptions& options = {});
 
 /// matmul of two 3-D or two 4-D arrays with equal batch dimensions. Throws ShapeError otherwise.
 Array batched_matmul(const Array& a, const Array& b, const Array* out = nullptr);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gpukit/array/array.h"
+#include "gpukit/ops/matmul/matmul.h"
 #include "gpukit/ops/matmul/matmul_space.cuh"
 
 namespace gpukit {
@@ -14,7 +15,10 @@ namespace cpu {
 void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space);
 }
 namespace cuda {
-void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space);
-}
+/// Throws UnsupportedError when `kernel` cannot serve.
+void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, MatmulKernel kernel);
+/// The same product into a new array of `out` elements, in words.
+std::string explain_matmul(const Array& a, const Array& b, DType out, const MatmulSpace& space, MatmulKernel kernel);
+}  // namespace cuda
 
 }  // namespace gpukit

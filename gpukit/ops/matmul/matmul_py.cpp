@@ -23,23 +23,52 @@ MatmulPrecision to_precision(nb::handle use_tf32, nb::handle precision) {
   return named;
 }
 
+MatmulKernel to_kernel(nb::handle kernel) {
+  if (kernel.is_none()) return MatmulKernel::automatic;
+  std::string text;
+  if (nb::try_cast(kernel, text)) {
+    if (text == "wgmma") return MatmulKernel::wgmma;
+    if (text == "simt") return MatmulKernel::simt;
+  }
+  throw ArgumentError("matmul", "kernel", "be 'wgmma', 'simt' or None", nb::cast<std::string>(nb::str(kernel)));
+}
+
+MatmulOptions to_options(nb::handle use_tf32, nb::handle precision, nb::handle out_dtype, nb::handle kernel) {
+  return {to_precision(use_tf32, precision), python::to_optional_dtype(out_dtype), to_kernel(kernel)};
+}
+
 }  // namespace
 
 void bind_matmul(nb::module_& m) {
   m.def(
       "matmul",
-      [](nb::handle a, nb::handle b, nb::handle out, nb::handle use_tf32, nb::handle precision, nb::handle out_dtype) {
+      [](nb::handle a, nb::handle b, nb::handle out, nb::handle use_tf32, nb::handle precision, nb::handle out_dtype,
+         nb::handle kernel) {
         const Array& left = python::to_array("matmul", "a", a);
         const Array& right = python::to_array("matmul", "b", b);
-        const MatmulOptions options{to_precision(use_tf32, precision), python::to_optional_dtype(out_dtype)};
+        const MatmulOptions options = to_options(use_tf32, precision, out_dtype, kernel);
         return python::with_out("matmul", out,
                                 [&](const Array* target) { return matmul(left, right, target, options); });
       },
       "a"_a, "b"_a, nb::kw_only(), "out"_a = nb::none(), "use_tf32"_a = nb::none(), "precision"_a = nb::none(),
-      "out_dtype"_a = nb::none(),
+      "out_dtype"_a = nb::none(), "kernel"_a = nb::none(),
       "a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for "
       "float32 only.\n"
-      "out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).");
+      "out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).\n"
+      "kernel='wgmma' or 'simt' insists on one kind of kernel of a GPU; see explain_matmul.");
+  m.def(
+      "explain_matmul",
+      [](nb::handle a, nb::handle b, nb::handle use_tf32, nb::handle precision, nb::handle out_dtype,
+         nb::handle kernel) {
+        const Array& left = python::to_array("explain_matmul", "a", a);
+        const Array& right = python::to_array("explain_matmul", "b", b);
+        const MatmulOptions options = to_options(use_tf32, precision, out_dtype, kernel);
+        return python::in_scope([&] { return explain_matmul(left, right, options); });
+      },
+      "a"_a, "b"_a, nb::kw_only(), "use_tf32"_a = nb::none(), "precision"_a = nb::none(), "out_dtype"_a = nb::none(),
+      "kernel"_a = nb::none(),
+      "How matmul of the same arguments would be computed now, in one line: kernel, tiles, grid and the order of the "
+      "sums.");
   m.def(
       "batched_matmul",
       [](nb::handle a, nb::handle b, nb::handle out) {

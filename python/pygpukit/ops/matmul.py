@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pygpukit._core import (
     batched_matmul,
+    explain_matmul,
     linear_bias_gelu,
     matmul,
     transpose,
@@ -11,6 +12,7 @@ from pygpukit._core import (
 
 __all__ = [
     "batched_matmul",
+    "explain_matmul",
     "linear_bias_gelu",
     "matmul",
     "transpose",

@@ -1,0 +1,261 @@
+#include "gpukit/ops/matmul/gemm90.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace gpukit::cuda {
+namespace {
+
+using Store = Gemm90Store;
+
+/// `slice_ns` is what one slice of K takes a multiprocessor that has work for all its tensor cores (measured on an
+/// H200, where products of any size run at these rates within a few percent).
+struct Instance {
+  int rows, columns;
+  bool turn_a, turn_b;
+  Store store;
+  bool wide;  // float32 output
+  double slice_ns;
+};
+
+constexpr Instance kInstances[] = {
+    {128, 256, false, false, Store::boxes, false, 680},       {128, 192, false, false, Store::boxes, false, 520},
+    {128, 128, false, false, Store::boxes, false, 356},       {128, 96, false, false, Store::boxes, false, 280},
+    {64, 128, false, false, Store::boxes, false, 195},        {128, 256, false, true, Store::boxes, false, 680},
+    {128, 192, false, true, Store::boxes, false, 520},        {128, 128, false, true, Store::boxes, false, 360},
+    {64, 128, false, true, Store::boxes, false, 205},         {128, 256, true, false, Store::boxes, false, 690},
+    {128, 128, true, false, Store::boxes, false, 370},        {128, 256, true, true, Store::boxes, false, 690},
+    {128, 128, true, true, Store::boxes, false, 370},         {64, 16, false, false, Store::turned_boxes, false, 115},
+    {64, 32, false, false, Store::turned_boxes, false, 120},  {64, 64, false, false, Store::turned_boxes, false, 135},
+    {128, 16, false, false, Store::turned_boxes, false, 145}, {128, 32, false, false, Store::turned_boxes, false, 165},
+    {128, 64, false, false, Store::turned_boxes, false, 215}, {64, 16, true, false, Store::turned_boxes, false, 115},
+    {64, 32, true, false, Store::turned_boxes, false, 120},   {64, 64, true, false, Store::turned_boxes, false, 135},
+    {128, 16, true, false, Store::turned_boxes, false, 145},  {128, 32, true, false, Store::turned_boxes, false, 165},
+    {128, 64, true, false, Store::turned_boxes, false, 215},  {128, 128, false, false, Store::elements, false, 480},
+    {128, 128, false, true, Store::elements, false, 480},     {128, 128, true, false, Store::elements, false, 480},
+    {128, 128, true, true, Store::elements, false, 480},      {128, 128, false, false, Store::elements, true, 480},
+    {128, 128, false, true, Store::elements, true, 480},      {128, 128, true, false, Store::elements, true, 480},
+    {128, 128, true, true, Store::elements, true, 480},
+};
+
+const char* name(Store store) {
+  switch (store) {
+    case Store::boxes: return "gpukit::Gemm90Store::boxes";
+    case Store::turned_boxes: return "gpukit::Gemm90Store::turned_boxes";
+    case Store::elements: return "gpukit::Gemm90Store::elements";
+  }
+  return "";
+}
+
+/// One module an instance and dtype, so that a shape loads no more than it needs.
+const std::vector<jit::KernelSet> kernels = [] {
+  std::vector<jit::KernelSet> sets;
+  for (const Instance& i : kInstances) {
+    const std::string sizes = std::to_string(i.rows) + ", " + std::to_string(i.columns);
+    const std::string turns = std::to_string(i.turn_a) + ", " + std::to_string(i.turn_b);
+    sets.emplace_back("gpukit/ops/matmul/gemm90.cuh",
+                      std::vector<std::string>{"gpukit::gemm90<{T}, " + std::string(i.wide ? "float" : "{T}") + ", " +
+                                               sizes + ", " + turns + ", " + name(i.store) + ">"},
+                      std::vector<DType>{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
+  }
+  return sets;
+}();
+
+/// A stack of matrices in elements: `lane` is the axis that is not K.
+struct Side {
+  int64_t lanes, lane_stride, k_stride, batch_stride;
+  bool aligned;
+};
+
+/// The one stride that walks over all batches: 0 for a matrix that serves all of them. nullopt: there is none.
+std::optional<int64_t> one_batch_stride(const MatmulSpace& s, const int64_t* strides) {
+  std::optional<int64_t> inner;
+  int64_t next = 0;
+  for (int axis = s.batch_rank - 1; axis >= 0; --axis) {
+    if (s.batch_shape[axis] == 1) continue;
+    if (inner && strides[axis] != next) return std::nullopt;
+    if (!inner) inner = strides[axis];
+    next = strides[axis] * s.batch_shape[axis];
+  }
+  return inner.value_or(0);
+}
+
+bool fits_engine(int64_t stride, int64_t bytes) {
+  return stride > 0 && stride * bytes % 16 == 0 && stride * bytes < (int64_t{1} << 40);
+}
+
+/// Whether the copy engine reads the side, and with which axis dense.
+std::optional<bool> turned(const Side& s, int64_t k, int64_t bytes) {
+  if (!s.aligned || (s.batch_stride != 0 && !fits_engine(s.batch_stride, bytes))) return std::nullopt;
+  if ((s.k_stride == 1 || k == 1) && (s.lanes == 1 || fits_engine(s.lane_stride, bytes))) return false;
+  if ((s.lane_stride == 1 || s.lanes == 1) && (k == 1 || fits_engine(s.k_stride, bytes))) return true;
+  return std::nullopt;
+}
+
+int64_t outer_stride(int64_t count, int64_t stride, int64_t inner, int64_t bytes) {
+  return count == 1 ? (inner * bytes + 15) / 16 * 16 : stride * bytes;
+}
+
+driver::BoxLayout layout(const Side& s, bool turn, int64_t k, int64_t batches, DType dtype, int slice, int lanes_box) {
+  const int64_t bytes = itemsize(dtype);
+  driver::BoxLayout l;
+  l.dtype = dtype;
+  l.shape[0] = turn ? s.lanes : k;
+  l.shape[1] = turn ? k : s.lanes;
+  l.shape[2] = s.batch_stride == 0 ? 1 : batches;
+  l.strides[0] = turn ? outer_stride(k, s.k_stride, s.lanes, bytes) : outer_stride(s.lanes, s.lane_stride, k, bytes);
+  l.strides[1] = s.batch_stride == 0 ? l.strides[0] : s.batch_stride * bytes;
+  l.box[0] = turn ? 64 : slice;
+  l.box[1] = turn ? slice : lanes_box;
+  l.swizzle = driver::BoxLayout::Swizzle::bytes128;
+  return l;
+}
+
+driver::BoxLayout out_layout(const Gemm90Tile& tile, int64_t rows, int64_t columns, int64_t row_stride,
+                             int64_t batch_stride, int64_t batches, DType dtype) {
+  using Swizzle = driver::BoxLayout::Swizzle;
+  const int64_t bytes = itemsize(dtype);
+  const bool turn = tile.store == Store::turned_boxes;
+  driver::BoxLayout l;
+  l.dtype = dtype;
+  l.shape[0] = columns;
+  l.shape[1] = rows;
+  l.shape[2] = batches;
+  l.strides[0] = outer_stride(rows, row_stride, columns, bytes);
+  l.strides[1] = batches == 1 ? l.strides[0] : batch_stride * bytes;
+  l.box[0] = turn ? 64 : tile.box_columns();
+  l.box[1] = turn ? tile.columns : 64;
+  l.swizzle = l.box[0] == 64 ? Swizzle::bytes128 : l.box[0] == 32 ? Swizzle::bytes64 : Swizzle::bytes32;
+  return l;
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Nanoseconds, for choosing among instances: the slices of the multiprocessor that has most of them. A thin product
+/// (one column of tiles) has to fetch every slice from memory, which all share.
+double estimate(const Instance& i, int64_t m, int64_t n, int64_t k, int64_t batches, int sm_count) {
+  constexpr double kBytesPerNs = 4300, kBytesPerNsOfOne = 104, kTileNs = 400;
+  const int64_t column_tiles = ceil_div(n, i.columns), tiles = ceil_div(m, i.rows) * column_tiles * batches;
+  const int64_t turns = ceil_div(tiles, sm_count);
+  double slice_ns = i.slice_ns;
+  if (column_tiles == 1) {
+    const double share =
+        std::min(kBytesPerNsOfOne, kBytesPerNs / static_cast<double>(std::min<int64_t>(tiles, sm_count)));
+    slice_ns = std::max(slice_ns, i.rows * Gemm90Tile::kSliceBytes / share);
+  }
+  return static_cast<double>(turns) * (static_cast<double>(ceil_div(k, 64)) * slice_ns + kTileNs);
+}
+
+/// Up to 64 rows of a stand as columns, the smallest number that holds them.
+constexpr int64_t kThin = 64;
+
+bool suits(const Instance& i, int64_t rows, bool thin) {
+  if (i.store != Store::turned_boxes) return !thin;
+  return thin && i.columns >= rows && (i.columns == 16 || i.columns / 2 < rows);
+}
+
+}  // namespace
+
+std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts) {
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
+  const int64_t bytes = itemsize(facts.input);
+  if (space.k == 0 || std::max({space.m, space.n, space.k, space.batches}) > kMax) return std::nullopt;
+  const auto a_batch = one_batch_stride(space, space.batch_a), b_batch = one_batch_stride(space, space.batch_b),
+             out_batch = one_batch_stride(space, space.batch_out);
+  if (!a_batch || !b_batch || !out_batch) return std::nullopt;
+
+  // The output as rows of dense columns: where it is the other way round, so are the operands.
+  const bool flipped = space.out_n != 1 && space.out_m == 1 && space.n > 1;
+  Side a{space.m, space.a_m, space.a_k, *a_batch, facts.a_aligned};
+  Side b{space.n, space.b_n, space.b_k, *b_batch, facts.b_aligned};
+  int64_t out_m = space.out_m, out_n = space.out_n;
+  if (flipped) {
+    std::swap(a, b);
+    std::swap(out_m, out_n);
+  }
+  const auto turn_a = turned(a, space.k, bytes), turn_b = turned(b, space.k, bytes);
+  if (!turn_a || !turn_b) return std::nullopt;
+  const bool wide = facts.out != facts.input;
+  const bool boxes = !wide && facts.out_aligned && (out_n == 1 || b.lanes == 1) &&
+                     (a.lanes == 1 || fits_engine(out_m, bytes)) &&
+                     (space.batches == 1 || fits_engine(*out_batch, bytes));
+
+  const bool thin = boxes && a.lanes <= kThin && !*turn_a;
+  int best = -1;
+  double best_ns = 0;
+  for (int i = 0; i < static_cast<int>(std::size(kInstances)); ++i) {
+    const Instance& candidate = kInstances[i];
+    const bool swap = candidate.store == Store::turned_boxes;
+    if (candidate.wide != wide || (candidate.store == Store::elements) == boxes) continue;
+    if (!suits(candidate, a.lanes, thin)) continue;
+    if (candidate.turn_a != (swap ? *turn_b : *turn_a) || candidate.turn_b != (swap ? *turn_a : *turn_b)) continue;
+    const int64_t m = swap ? b.lanes : a.lanes, n = swap ? a.lanes : b.lanes;
+    const double ns = estimate(candidate, m, n, space.k, space.batches, facts.sm_count);
+    if (best < 0 || ns < best_ns) {
+      best = i;
+      best_ns = ns;
+    }
+  }
+  if (best < 0) return std::nullopt;
+
+  const Instance& chosen = kInstances[best];
+  const bool swap = chosen.store == Store::turned_boxes;
+  Gemm90Plan plan = {};
+  plan.instance = best;
+  plan.swapped = flipped != swap;
+  plan.tile = {chosen.rows, chosen.columns, static_cast<int>(bytes), chosen.store};
+  plan.turn_a = chosen.turn_a;
+  plan.turn_b = chosen.turn_b;
+  plan.out = boxes ? out_layout(plan.tile, a.lanes, b.lanes, out_m, *out_batch, space.batches, facts.out)
+                   : driver::BoxLayout{};
+  if (swap) {
+    std::swap(a, b);
+    std::swap(out_m, out_n);
+  }
+  const int slice = plan.tile.slice();
+  plan.a = layout(a, chosen.turn_a, space.k, space.batches, facts.input, slice, chosen.rows);
+  plan.b = layout(b, chosen.turn_b, space.k, space.batches, facts.input, slice, chosen.columns);
+  const int64_t row_tiles = ceil_div(a.lanes, chosen.rows), tiles = row_tiles * ceil_div(b.lanes, chosen.columns);
+  if (tiles * space.batches > kMax) return std::nullopt;
+  plan.grid = static_cast<unsigned>(std::min<int64_t>(tiles * space.batches, facts.sm_count));
+  plan.space = {.m = static_cast<int32_t>(a.lanes),
+                .n = static_cast<int32_t>(b.lanes),
+                .k = static_cast<int32_t>(space.k),
+                .batches = static_cast<int32_t>(space.batches),
+                .a_step = a.batch_stride != 0,
+                .b_step = b.batch_stride != 0,
+                .group = static_cast<int32_t>(std::min<int64_t>(8, row_tiles)),
+                .out_m = out_m,
+                .out_n = out_n,
+                .out_batch = *out_batch};
+  return plan;
+}
+
+std::string Gemm90Plan::str() const {
+  const auto along = [](bool turn, const char* lane) { return turn ? lane : "k"; };
+  return "wgmma " + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) + "x" +
+         std::to_string(tile.slice()) + (swapped ? ", sides swapped" : "") + ", " + std::to_string(tile.stages()) +
+         " stages, a along " + along(turn_a, "m") + ", b along " + along(turn_b, "n") + ", stored by " +
+         (tile.store == Store::elements ? "element" : "box") + ", " + std::to_string(grid) + " blocks";
+}
+
+void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b) {
+  const Array& left = plan.swapped ? b : a;
+  const Array& right = plan.swapped ? a : b;
+  const jit::LaunchConfig config{.grid_x = plan.grid,
+                                 .block_x = static_cast<unsigned>(plan.tile.threads()),
+                                 .shared_bytes = static_cast<unsigned>(plan.tile.shared_bytes())};
+  const jit::Kernel& kernel = kernels[static_cast<size_t>(plan.instance)].get(0, a.dtype());
+  if (plan.tile.store == Store::elements) {
+    // The third map is not read; any will do.
+    jit::launch(kernel, out.device(), config, jit::Boxes{read(left), plan.a}, jit::Boxes{read(right), plan.b},
+                jit::Boxes{read(left), plan.a}, write(out), plan.space);
+  } else {
+    jit::launch(kernel, out.device(), config, jit::Boxes{read(left), plan.a}, jit::Boxes{read(right), plan.b},
+                jit::Boxes{write(out), plan.out}, write(out), plan.space);
+  }
+}
+
+}  // namespace gpukit::cuda

@@ -1,0 +1,37 @@
+// The tensor-core products of sm_90a (gemm90.cuh): which instance serves a shape, and its launch.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "gpukit/jit/launch.h"
+#include "gpukit/ops/matmul/gemm90_space.cuh"
+#include "gpukit/ops/matmul/matmul_impl.h"
+
+namespace gpukit::cuda {
+
+/// An instance, how the operands go into it and the grid. `swapped`: a and b have changed sides, out is turned.
+struct Gemm90Plan {
+  int instance;
+  bool swapped;
+  Gemm90Tile tile;
+  bool turn_a, turn_b;
+  unsigned grid;
+  Gemm90Space space;
+  driver::BoxLayout a, b, out;
+
+  std::string str() const;  // e.g. "wgmma 128x256, 4 stages, a along k, b along n, 132 blocks"
+};
+
+/// What the plan depends on beside sizes and strides.
+struct Gemm90Facts {
+  DType input, out;
+  bool a_aligned, b_aligned, out_aligned;  // element 0 lies at a multiple of 16 bytes
+  int sm_count;
+};
+
+/// nullopt where the copy engine cannot read the operands as they lie, or K is 0.
+std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts);
+void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b);
+
+}  // namespace gpukit::cuda

@@ -1,0 +1,135 @@
+#include "gpukit/ops/matmul/gemm90.h"
+
+#include <gtest/gtest.h>
+
+namespace gpukit::cuda {
+namespace {
+
+/// A row-major product [m, k] x [k, n]; `b_along_k`: b is the transpose of a row-major [n, k].
+MatmulSpace make_space(int64_t m, int64_t n, int64_t k, bool b_along_k = true) {
+  MatmulSpace s = {};
+  s.m = m;
+  s.n = n;
+  s.k = k;
+  s.a_m = k;
+  s.a_k = 1;
+  s.b_k = b_along_k ? 1 : n;
+  s.b_n = b_along_k ? k : 1;
+  s.out_m = n;
+  s.out_n = 1;
+  s.batches = 1;
+  return s;
+}
+
+Gemm90Facts facts(int sm_count = 132, DType out = DType::bfloat16) {
+  return {DType::bfloat16, out, true, true, true, sm_count};
+}
+
+std::string chosen(const MatmulSpace& s, const Gemm90Facts& f = facts()) {
+  const auto plan = plan_gemm90(s, f);
+  return plan ? plan->str() : "none";
+}
+
+TEST(Gemm90Plan, ChoosesByShape) {
+  EXPECT_EQ(chosen(make_space(4096, 4096, 4096)),
+            "wgmma 128x256x64, 4 stages, a along k, b along k, stored by box, 132 blocks");
+  EXPECT_EQ(chosen(make_space(4096, 4096, 4096, false)),
+            "wgmma 128x256x64, 4 stages, a along k, b along n, stored by box, 132 blocks");
+  EXPECT_EQ(chosen(make_space(1024, 1024, 1024)),
+            "wgmma 64x128x64, 8 stages, a along k, b along k, stored by box, 128 blocks");
+  EXPECT_EQ(chosen(make_space(2048, 4608, 3584)),
+            "wgmma 128x192x64, 4 stages, a along k, b along k, stored by box, 132 blocks");
+  EXPECT_EQ(chosen(make_space(256, 4608, 3584)),
+            "wgmma 128x96x64, 7 stages, a along k, b along k, stored by box, 96 blocks");
+}
+
+TEST(Gemm90Plan, FewRowsStandAsColumns) {
+  EXPECT_EQ(chosen(make_space(16, 3584, 18944)),
+            "wgmma 64x16x64, sides swapped, 16 stages, a along k, b along k, stored by box, 56 blocks");
+  EXPECT_EQ(chosen(make_space(16, 28672, 4096, false)),
+            "wgmma 128x16x64, sides swapped, 12 stages, a along m, b along k, stored by box, 132 blocks");
+  EXPECT_EQ(chosen(make_space(17, 3584, 4096)),
+            "wgmma 64x32x64, sides swapped, 16 stages, a along k, b along k, stored by box, 56 blocks");
+  EXPECT_EQ(chosen(make_space(64, 4096, 4096)),
+            "wgmma 64x64x64, sides swapped, 13 stages, a along k, b along k, stored by box, 64 blocks");
+}
+
+TEST(Gemm90Plan, FewerMultiprocessorsFewerBlocks) {
+  EXPECT_EQ(chosen(make_space(4096, 4096, 4096), facts(32)),
+            "wgmma 128x256x64, 4 stages, a along k, b along k, stored by box, 32 blocks");
+}
+
+TEST(Gemm90Plan, OutputsTheEngineCannotWriteGoByElement) {
+  EXPECT_EQ(chosen(make_space(256, 257, 64)),
+            "wgmma 128x128x64, 7 stages, a along k, b along k, stored by element, 6 blocks");
+  EXPECT_EQ(chosen(make_space(256, 256, 64), facts(132, DType::float32)),
+            "wgmma 128x128x64, 7 stages, a along k, b along k, stored by element, 4 blocks");
+  Gemm90Facts f = facts();
+  f.out_aligned = false;
+  EXPECT_NE(chosen(make_space(256, 256, 64), f).find("by element"), std::string::npos);
+}
+
+TEST(Gemm90Plan, OperandsTheEngineCannotReadAreRefused) {
+  EXPECT_EQ(chosen(make_space(64, 64, 63)), "none");  // rows of 126 bytes
+  EXPECT_EQ(chosen(make_space(64, 63, 64, false)), "none");
+  EXPECT_EQ(chosen(make_space(64, 64, 0)), "none");
+  Gemm90Facts f = facts();
+  f.a_aligned = false;
+  EXPECT_EQ(chosen(make_space(64, 64, 64), f), "none");
+  MatmulSpace negative = make_space(64, 64, 64);
+  negative.a_m = -64;
+  EXPECT_EQ(chosen(negative), "none");
+  MatmulSpace repeated = make_space(64, 64, 64);
+  repeated.b_n = 0;
+  EXPECT_EQ(chosen(repeated), "none");
+}
+
+TEST(Gemm90Plan, AColumnMajorOutputSwapsTheOperands) {
+  MatmulSpace s = make_space(512, 1024, 256, false);
+  s.out_m = 1;
+  s.out_n = 512;
+  const auto plan = plan_gemm90(s, facts());
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(plan->swapped);
+  EXPECT_EQ(plan->space.m, 1024);
+  EXPECT_EQ(plan->space.n, 512);
+  EXPECT_TRUE(plan->turn_a);
+  EXPECT_FALSE(plan->turn_b);
+  EXPECT_EQ(plan->out.shape[0], 512);
+  EXPECT_EQ(plan->out.shape[1], 1024);
+}
+
+TEST(Gemm90Plan, BatchesNeedOneStride) {
+  MatmulSpace s = make_space(128, 128, 64);
+  s.batches = 6;
+  s.batch_rank = 2;
+  s.batch_shape[0] = 2;
+  s.batch_shape[1] = 3;
+  s.batch_a[0] = 3 * 8192;
+  s.batch_a[1] = 8192;
+  s.batch_out[0] = 3 * 16384;
+  s.batch_out[1] = 16384;
+  const auto plan = plan_gemm90(s, facts());  // b serves every batch
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->space.batches, 6);
+  EXPECT_EQ(plan->space.a_step, 1);
+  EXPECT_EQ(plan->space.b_step, 0);
+  EXPECT_EQ(plan->a.shape[2], 6);
+  EXPECT_EQ(plan->b.shape[2], 1);
+  s.batch_a[0] = 0;  // the same three matrices twice
+  EXPECT_FALSE(plan_gemm90(s, facts()));
+}
+
+TEST(Gemm90Plan, SharedMemoryFits) {
+  for (int rows : {64, 128})
+    for (int columns : {16, 32, 64, 96, 128, 192, 256})
+      for (Gemm90Store store : {Gemm90Store::boxes, Gemm90Store::turned_boxes, Gemm90Store::elements}) {
+        const Gemm90Tile tile{rows, columns, 2, store};
+        if (tile.stages() < 3) continue;
+        EXPECT_LE(tile.shared_bytes(), 227 * 1024);
+        EXPECT_LE(tile.stages() * 16, Gemm90Tile::kBarrierBytes);
+      }
+}
+
+}  // namespace
+}  // namespace gpukit::cuda

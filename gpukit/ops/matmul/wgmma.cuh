@@ -1,0 +1,86 @@
+// Warpgroup products, m64nNkK: d (64 x N in N / 2 registers a thread) = a x b, plus d where `add` is not 0.
+// a and b are descriptors of tiles in shared memory, 32 bytes of K wide. A 16-bit operand may lie along M or N instead
+// of K ("turned").
+#pragma once
+#include "gpukit/ops/common/half.cuh"
+
+namespace gpukit {
+
+template <typename T, int N>
+struct Wgmma;
+
+// The N / 2 registers as operands and as text.
+#define GPUKIT_WGMMA_OUT4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
+#define GPUKIT_WGMMA_OUT8(c, i) GPUKIT_WGMMA_OUT4(c, i), GPUKIT_WGMMA_OUT4(c, i + 4)
+#define GPUKIT_WGMMA_OUT16(c, i) GPUKIT_WGMMA_OUT8(c, i), GPUKIT_WGMMA_OUT8(c, i + 8)
+#define GPUKIT_WGMMA_OUT32(c, i) GPUKIT_WGMMA_OUT16(c, i), GPUKIT_WGMMA_OUT16(c, i + 16)
+#define GPUKIT_WGMMA_OUT48(c, i) GPUKIT_WGMMA_OUT32(c, i), GPUKIT_WGMMA_OUT16(c, i + 32)
+#define GPUKIT_WGMMA_OUT64(c, i) GPUKIT_WGMMA_OUT32(c, i), GPUKIT_WGMMA_OUT32(c, i + 32)
+#define GPUKIT_WGMMA_OUT96(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT32(c, i + 64)
+#define GPUKIT_WGMMA_OUT128(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT64(c, i + 64)
+#define GPUKIT_WGMMA_REGS8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define GPUKIT_WGMMA_REGS16 \
+  GPUKIT_WGMMA_REGS8        \
+  ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define GPUKIT_WGMMA_REGS32 \
+  GPUKIT_WGMMA_REGS16       \
+  ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define GPUKIT_WGMMA_REGS48 \
+  GPUKIT_WGMMA_REGS32       \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define GPUKIT_WGMMA_REGS64 \
+  GPUKIT_WGMMA_REGS48       \
+  ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define GPUKIT_WGMMA_REGS96                                                          \
+  GPUKIT_WGMMA_REGS64                                                                \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
+  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define GPUKIT_WGMMA_REGS128                                                                     \
+  GPUKIT_WGMMA_REGS96                                                                            \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
+  ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+
+#define GPUKIT_WGMMA(T, SumType, letter, N, R, kind, tail, A, B, P)                                    \
+  template <>                                                                                          \
+  struct Wgmma<T, N> {                                                                                 \
+    using Sum = SumType;                                                                               \
+    template <int TurnA, int TurnB>                                                                    \
+    static GPUKIT_DEVICE void run(Sum (&d)[R], uint64_t a, uint64_t b, int add) {                      \
+      asm volatile("{.reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" #N kind \
+                   " {" GPUKIT_WGMMA_REGS##R "}, " A ", " B ", p" tail ";}"                            \
+                   : GPUKIT_WGMMA_OUT##R("+" letter, 0)                                                \
+                   : "l"(a), "l"(b), "r"(add), "n"(TurnA), "n"(TurnB));                                \
+    }                                                                                                  \
+  };
+
+// One for each N; operands after the registers: a, b, add, turn of a, turn of b.
+#define GPUKIT_WGMMA_TYPES16(turns)                                                  \
+  GPUKIT_WGMMA(half, float, "f", 16, 8, "k16.f32.f16.f16", turns, "%8", "%9", "%10") \
+  GPUKIT_WGMMA(bfloat16, float, "f", 16, 8, "k16.f32.bf16.bf16", turns, "%8", "%9", "%10")
+#define GPUKIT_WGMMA_TYPES32(turns)                                                     \
+  GPUKIT_WGMMA(half, float, "f", 32, 16, "k16.f32.f16.f16", turns, "%16", "%17", "%18") \
+  GPUKIT_WGMMA(bfloat16, float, "f", 32, 16, "k16.f32.bf16.bf16", turns, "%16", "%17", "%18")
+#define GPUKIT_WGMMA_TYPES64(turns)                                                     \
+  GPUKIT_WGMMA(half, float, "f", 64, 32, "k16.f32.f16.f16", turns, "%32", "%33", "%34") \
+  GPUKIT_WGMMA(bfloat16, float, "f", 64, 32, "k16.f32.bf16.bf16", turns, "%32", "%33", "%34")
+#define GPUKIT_WGMMA_TYPES96(turns)                                                     \
+  GPUKIT_WGMMA(half, float, "f", 96, 48, "k16.f32.f16.f16", turns, "%48", "%49", "%50") \
+  GPUKIT_WGMMA(bfloat16, float, "f", 96, 48, "k16.f32.bf16.bf16", turns, "%48", "%49", "%50")
+#define GPUKIT_WGMMA_TYPES128(turns)                                                     \
+  GPUKIT_WGMMA(half, float, "f", 128, 64, "k16.f32.f16.f16", turns, "%64", "%65", "%66") \
+  GPUKIT_WGMMA(bfloat16, float, "f", 128, 64, "k16.f32.bf16.bf16", turns, "%64", "%65", "%66")
+#define GPUKIT_WGMMA_TYPES192(turns)                                                     \
+  GPUKIT_WGMMA(half, float, "f", 192, 96, "k16.f32.f16.f16", turns, "%96", "%97", "%98") \
+  GPUKIT_WGMMA(bfloat16, float, "f", 192, 96, "k16.f32.bf16.bf16", turns, "%96", "%97", "%98")
+#define GPUKIT_WGMMA_TYPES256(turns)                                                         \
+  GPUKIT_WGMMA(half, float, "f", 256, 128, "k16.f32.f16.f16", turns, "%128", "%129", "%130") \
+  GPUKIT_WGMMA(bfloat16, float, "f", 256, 128, "k16.f32.bf16.bf16", turns, "%128", "%129", "%130")
+GPUKIT_WGMMA_TYPES16(", 1, 1, %11, %12")
+GPUKIT_WGMMA_TYPES32(", 1, 1, %19, %20")
+GPUKIT_WGMMA_TYPES64(", 1, 1, %35, %36")
+GPUKIT_WGMMA_TYPES96(", 1, 1, %51, %52")
+GPUKIT_WGMMA_TYPES128(", 1, 1, %67, %68")
+GPUKIT_WGMMA_TYPES192(", 1, 1, %99, %100")
+GPUKIT_WGMMA_TYPES256(", 1, 1, %131, %132")
+
+}  // namespace gpukit
