@@ -73,6 +73,7 @@ MODULES = [
     ("pygpukit.memory", "Memory pools"),
     ("pygpukit.scheduler", "Tasks and contexts"),
     ("pygpukit.random", "Random numbers"),
+    ("pygpukit.benchmark", "Benchmarks"),
     ("pygpukit.testing", "Help for tests"),
     ("pygpukit.errors", "Errors"),
 ]

@@ -137,6 +137,7 @@ from pygpukit.jit import (
 import pygpukit.random as random  # noqa: F401  # isort: skip
 
 if _TYPE_CHECKING:
+    from pygpukit import benchmark as benchmark
     from pygpukit import core as core
     from pygpukit import ops as ops
     from pygpukit import testing as testing

@@ -11,7 +11,7 @@ from typing import Any
 from pygpukit import _core
 
 # Sub-modules that are imported when first asked for.
-_LAZY = ("core", "memory", "ops", "scheduler", "testing")
+_LAZY = ("benchmark", "core", "memory", "ops", "scheduler", "testing")
 
 # `gp.bool` exists, but `from pygpukit import *` must not hide the builtin.
 _ALIASES = {"bool": ("pygpukit.core.dtypes", "bool_")}

@@ -27,12 +27,12 @@ def test_committed_page_is_current(tool):
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".core", ".core.backend", ".core.memory", ".errors", ".jit", ".memory", ".random", ".scheduler", ".testing"]
+    "name", ["", ".benchmark", ".core", ".core.backend", ".core.memory", ".errors", ".jit", ".memory", ".random", ".scheduler", ".testing"]
 )
 def test_api_page_has_every_public_name(name):
     module = importlib.import_module(f"pygpukit{name}")
     text = (ROOT / "docs/api.md").read_text()
-    modules = {"core", "errors", "memory", "ops", "random", "runtime", "scheduler", "testing", "jit"}
+    modules = {"benchmark", "core", "errors", "memory", "ops", "random", "runtime", "scheduler", "testing", "jit"}
     found = [n for n in module.__all__ if any(f"{before}{n}{after}" in text for before in "`." for after in "`(")]
     missing = [n for n in module.__all__ if n not in found and f"### {n}\n" not in text]
     assert sorted(set(missing) - modules - {"__version__"}) == []

@@ -1,0 +1,194 @@
+"""The suite: cases in a row, one report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pygpukit as gp
+from pygpukit.benchmark.cases import (
+    GEMM_DTYPES,
+    GEMV_DTYPES,
+    GEMV_SHAPES,
+    Benchmark,
+    FP8GEMMBenchmark,
+    GEMMBenchmark,
+    GEMVBenchmark,
+    GQABenchmark,
+    SDPABenchmark,
+    W8A8GEMVBenchmark,
+)
+from pygpukit.benchmark.ceilings import measure_memory
+from pygpukit.benchmark.compare import ComparisonResult, check_threshold, compare_reports
+from pygpukit.benchmark.peers import Peer, find_peers
+from pygpukit.benchmark.report import BenchmarkReport, Ceiling, NotRun, get_gpu_info
+from pygpukit.benchmark.text import one_line
+from pygpukit.benchmark.timing import Effort
+from pygpukit.errors import ArgumentError, OutOfMemoryError
+
+__all__ = ["BenchmarkSuite", "run_full", "run_quick"]
+
+_QUICK_WARMUP, _QUICK_ITERATIONS = 5, 20
+_SDPA_LENGTHS = (512, 1024, 2048, 4096)
+_GQA_LENGTHS = (512, 1024, 2048)
+
+
+class _Defaults:
+    """Sizes where none are given: what fills a GPU takes minutes on the CPU."""
+
+    def __init__(self, on_gpu: bool, quick: bool) -> None:
+        sizes = (2048, 4096, 8192) if on_gpu else (128, 256, 512)
+        self.sizes = sizes[:2] if quick else sizes
+        wanted = list(GEMV_SHAPES) if on_gpu else ["7B_hidden"]
+        labels = [label for label in wanted if label.startswith("7B")] if quick else wanted
+        self.shapes = {label: GEMV_SHAPES[label] for label in labels}
+        self.turn_us = (20e3 if quick else 300e3) if on_gpu else 0.0
+
+
+class BenchmarkSuite:
+    """Cases, run one after the other on the default device.
+
+    quick takes at most 5 passes of warm-up and 20 samples, and fewer sizes. peers=True measures PyTorch and CuPy (NumPy on
+    the CPU) in turns with ours.
+    """
+
+    def __init__(self, warmup: int = 10, iterations: int = 50, quick: bool = False, *, peers: bool = False) -> None:
+        on_gpu = gp.default_device().kind == "cuda"
+        self._defaults = _Defaults(on_gpu, quick)
+        if quick:
+            warmup, iterations = min(warmup, _QUICK_WARMUP), min(iterations, _QUICK_ITERATIONS)
+        self.effort = Effort(warmup, iterations, self._defaults.turn_us)
+        self.benchmarks: list[Benchmark] = []
+        self.report: BenchmarkReport | None = None
+        self._with_peers = peers
+
+    def add(self, benchmark: Benchmark) -> BenchmarkSuite:
+        """One case, or one of your own."""
+        self.benchmarks.append(benchmark)
+        return self
+
+    def add_gemm(self, sizes: Iterable[int] | None = None, dtypes: Iterable[str] | None = None) -> BenchmarkSuite:
+        """Square products of fp32, tf32, fp16 and bf16."""
+        for dtype in _chosen("add_gemm", dtypes, GEMM_DTYPES):
+            for size in self._sizes(sizes):
+                self.add(GEMMBenchmark(size, size, size, dtype))
+        return self
+
+    def add_fp8_gemm(self, sizes: Iterable[int] | None = None) -> BenchmarkSuite:
+        """Square products of float8 with row scales."""
+        for size in self._sizes(sizes):
+            self.add(FP8GEMMBenchmark(size, size, size))
+        return self
+
+    def add_gemv(
+        self, shapes: Mapping[str, tuple[int, int]] | None = None, dtypes: Iterable[str] | None = None
+    ) -> BenchmarkSuite:
+        """One row times weights of bf16, fp8 and nvf4. `shapes` is {label: (K, N)}."""
+        for dtype in _chosen("add_gemv", dtypes, GEMV_DTYPES):
+            for label, (k, n) in self._shapes(shapes).items():
+                self.add(GEMVBenchmark(label, k, n, dtype))
+        return self
+
+    def add_w8a8_gemv(self, shapes: Mapping[str, tuple[int, int]] | None = None) -> BenchmarkSuite:
+        """One row times weights, both float8."""
+        for label, (k, n) in self._shapes(shapes).items():
+            self.add(W8A8GEMVBenchmark(label, k, n))
+        return self
+
+    def add_attention(self, seq_lens: Iterable[int] | None = None) -> BenchmarkSuite:
+        """Attention of 32 heads of width 128."""
+        for length in _SDPA_LENGTHS if seq_lens is None else seq_lens:
+            self.add(SDPABenchmark(length))
+        return self
+
+    def add_gqa(self, seq_lens: Iterable[int] | None = None) -> BenchmarkSuite:
+        """Attention of 32 heads over 8 heads of keys and values."""
+        for length in _GQA_LENGTHS if seq_lens is None else seq_lens:
+            self.add(GQABenchmark(length))
+        return self
+
+    def add_all(self) -> BenchmarkSuite:
+        """Everything, with its default sizes."""
+        return self.add_gemm().add_fp8_gemm().add_gemv().add_w8a8_gemv().add_attention().add_gqa()
+
+    def run(self, verbose: bool = True) -> BenchmarkReport:
+        """Runs every case. With verbose a line for each goes to stderr when it is done."""
+        report = BenchmarkReport(get_gpu_info())
+        peers: list[Peer] = []
+        if self._with_peers:
+            peers, absent = find_peers()
+            report.not_run += absent
+        todo = [case for case in self.benchmarks if not _note_obstacle(case, report)]
+        if todo:
+            report.memory_ceiling = measure_memory(self.effort)
+        for number, case in enumerate(todo, 1):
+            try:
+                result = case.run(self.effort, peers)
+            except OutOfMemoryError as error:
+                report.not_run.append(NotRun(case.name, f"out of memory: {error}"))
+                continue
+            report.add(result)
+            if verbose:
+                print(f"[{number}/{len(todo)}] {one_line(result)}", file=sys.stderr, flush=True)
+        _find_compute_ceilings(report)
+        self.report = report
+        return report
+
+    def compare(self, baseline_path: str | Path, threshold: float = 0.05, verbose: bool = True) -> ComparisonResult:
+        """The last run, or a new one when there was none, against a saved report."""
+        check_threshold(threshold)
+        baseline = BenchmarkReport.load(baseline_path)
+        outcome = compare_reports(self.report or self.run(verbose), baseline, threshold)
+        if verbose:
+            print(outcome.summary())
+        return outcome
+
+    def _sizes(self, sizes: Iterable[int] | None) -> Sequence[int]:
+        return self._defaults.sizes if sizes is None else list(sizes)
+
+    def _shapes(self, shapes: Mapping[str, tuple[int, int]] | None) -> Mapping[str, tuple[int, int]]:
+        return self._defaults.shapes if shapes is None else shapes
+
+
+def _chosen(where: str, dtypes: Iterable[str] | None, known: Sequence[str]) -> list[str]:
+    chosen = list(known if dtypes is None else dtypes)
+    for dtype in chosen:
+        if dtype not in known:
+            raise ArgumentError(f"{where}: dtypes: got {dtype!r}, wanted any of {', '.join(known)}")
+    return chosen
+
+
+def _note_obstacle(case: Benchmark, report: BenchmarkReport) -> bool:
+    reason = case.obstacle()
+    if reason is not None:
+        report.not_run.append(NotRun(case.name, reason))
+    return reason is not None
+
+
+def _find_compute_ceilings(report: BenchmarkReport) -> None:
+    """The best rate seen in the run for each dtype of a product, by anyone; the share of every product of that dtype."""
+    products = [result for result in report.results if result.category == "gemm" and result.tflops is not None]
+    for result in products:
+        assert result.tflops is not None
+        rates = {"pygpukit": result.tflops, **{n: result.tflops / p.ratio for n, p in result.peers.items()}}
+        dtype = result.params["dtype"]
+        for name, rate in rates.items():
+            best = report.compute_ceilings.get(dtype)
+            if best is None or rate > best.rate:
+                report.compute_ceilings[dtype] = Ceiling(rate, f"{name} at {result.name.rsplit('_', 1)[-1]}")
+    for result in products:
+        assert result.tflops is not None
+        ceiling = report.compute_ceilings[result.params["dtype"]]
+        result.share_of_ceiling = result.tflops / ceiling.rate
+        result.ceiling = f"the best {result.params['dtype']} product of this run: {ceiling.by}"
+
+
+def run_quick() -> BenchmarkReport:
+    """Products and matrix-vector products with few samples."""
+    return BenchmarkSuite(quick=True).add_gemm().add_gemv().run()
+
+
+def run_full() -> BenchmarkReport:
+    """Every case."""
+    return BenchmarkSuite().add_all().run()
