@@ -3,6 +3,7 @@
 import importlib.util
 import itertools
 import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -35,7 +36,9 @@ from pygpukit.benchmark import (
 )
 from pygpukit.benchmark.reference import sampled_error
 from pygpukit.benchmark.timing import Timer, take_turns
+from pygpukit.cli import main
 
+SMALL = ["--gemm", "--sizes", "33", "--warmup", "0", "--iterations", "3"]
 GPU_KEYS = {"name", "sm_major", "sm_minor", "memory_gb", "driver_version", "cuda_version"}
 RESULT_KEYS = {
     "name", "category", "params", "median_us", "min_us", "max_us", "std_us", "tflops", "bandwidth_gbps", "correct",
@@ -443,7 +446,134 @@ def test_suite_compares_with_a_file(cpu, tmp_path, capsys):
     assert capsys.readouterr().out.endswith("no regression\n")
 
 
+# The command
+
+
+def bench(*arguments):
+    return main(["bench", *arguments])
+
+
+def test_command_saves_and_draws(cpu, tmp_path, capsys):
+    saved, drawn = tmp_path / "r.json", tmp_path / "r.svg"
+    assert bench(*SMALL, "--save", str(saved), "--roofline", str(drawn), "--peers") == 0
+    shown = capsys.readouterr()
+    assert "gemm_bf16_33x33x33" in shown.out and "vs numpy" in shown.out and "[3/3]" in shown.err
+    names = [r.name for r in BenchmarkReport.load(saved).results]
+    assert names == [f"gemm_{dtype}_33x33x33" for dtype in ("fp32", "fp16", "bf16")]
+    assert len(circles(drawn.read_text())) >= 4  # and NumPy's
+
+
+def test_command_runs_as_a_module(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "pygpukit.benchmark", *SMALL, "--dtypes", "fp32", "--quiet", "--save", str(tmp_path / "r.json")],
+        capture_output=True, text=True, env={**os.environ, "PYGPUKIT_DEVICE": "cpu"},
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout == "", done.stderr
+    assert [r.iterations for r in BenchmarkReport.load(tmp_path / "r.json").results] == [3]
+
+
+def test_no_selection_is_gemm_and_gemv(cpu, capsys):
+    assert bench("--quick", "--iterations", "1", "--warmup", "0", "--dtypes", "bf16", "--markdown", "--quiet") == 0
+    shown = capsys.readouterr()
+    assert "## gemm" in shown.out and "| gemv_bf16_7B_hidden |" in shown.out and shown.err == ""
+
+
+def test_attention_is_not_yet(cpu, capsys):
+    assert bench("--attention", "--seq-lens", "512,1024") == 0
+    shown = capsys.readouterr().out
+    for name in ("sdpa_seq512", "sdpa_seq1024", "gqa_seq512", "gqa_seq1024"):
+        assert f"not run: {name}: not yet: this version has no attention\n" in f"{shown}\n"
+
+
+def test_fp8_selects_both(cpu, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(benchmark.suite, "GEMV_SHAPES", {"7B_hidden": (128, 64)})
+    assert bench("--fp8", "--sizes", "64", "--iterations", "1", "--warmup", "0") == 0
+    shown = capsys.readouterr().out
+    assert "gemm_fp8_64x64x64" in shown and "gemv_w8a8_7B_hidden" in shown and "gemm_fp32" not in shown
+
+
+def test_a_wrong_result_exits_1(cpu, capsys, monkeypatch):
+    monkeypatch.setattr(gp, "matmul", lambda a, b, out, use_tf32: gp.copy_to(gp.zeros_like(out), out))
+    assert bench(*SMALL, "--dtypes", "fp32", "--quiet") == 1
+    assert "wrong results: gemm_fp32_33x33x33" in capsys.readouterr().err
+
+
+def test_injected_regression_exits_1(cpu, capsys, tmp_path):
+    saved = tmp_path / "r.json"
+    small = [*SMALL, "--dtypes", "fp32", "--quiet"]
+    assert bench(*small, "--save", str(saved)) == 0
+    compared = [*small, "--compare", str(saved), "--fail-on-regression"]
+    baseline = BenchmarkReport.load(saved)
+    baseline.results[0].median_us *= 1000  # what runs now is far faster
+    baseline.save(saved)
+    assert bench(*compared) == 0 and capsys.readouterr().out == ""
+    baseline.results[0].median_us /= 1e6
+    baseline.save(saved)
+    assert bench(*compared) == 1
+    assert "REGRESSION gemm_fp32_33x33x33" in capsys.readouterr().out
+    assert bench(*compared[:-1]) == 0  # compared, not judged
+    assert "REGRESSION" in capsys.readouterr().out
+    assert bench(*compared, "--threshold", "0.999999") == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["--sizes", "0"], "wanted whole numbers above 0, got 0"),
+        (["--sizes", "12,x"], "wanted whole numbers above 0, got x"),
+        (["--sizes", ","], "is empty"),
+        (["--seq-lens", "-5"], "--seq-lens"),
+        (["--warmup", "-1"], "--warmup"),
+        (["--iterations", "0"], "--iterations"),
+        (["--threshold", "1"], "wanted a share"),
+        (["--threshold", "x"], "wanted a share"),
+        (["--nothing"], "unrecognized"),
+        (["--dtypes", "fp64"], "--dtypes: got fp64, the selection has fp32, tf32, fp16, bf16, fp8, nvf4"),
+        (["--gemv", "--sizes", "64"], "--sizes are those of --gemm and --fp8"),
+        (["--gemm", "--seq-lens", "64"], "--seq-lens are those of --attention"),
+        (["--gemm", "--dtypes", "nvf4"], "--dtypes: got nvf4, the selection has fp32"),
+        (["--attention", "--dtypes", "bf16"], "select --gemm or --gemv"),
+        (["--fail-on-regression"], "--fail-on-regression needs --compare FILE"),
+        (["--compare", "/nowhere/r.json"], "No such file"),
+        (["--compare", __file__], "not a report of the benchmark suite"),
+        (["--save", "/nowhere/r.json"], "--save: cannot write /nowhere/r.json"),
+        (["--roofline", "/"], "--roofline: cannot write /"),
+    ],
+)
+def test_wrong_usage_exits_2(cpu, wrong, message, capsys):
+    try:
+        code = bench(*wrong)
+    except SystemExit as stopped:
+        code = stopped.code
+    assert code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_help_names_the_exit_codes(capsys):
+    with pytest.raises(SystemExit):
+        bench("--help")
+    assert "Exit codes: 0 good; 1 a wrong result" in capsys.readouterr().out
+
+
 # On a GPU
+
+
+@pytest.mark.gpu
+def test_command_on_the_gpu_with_peers(tmp_path, capsys):
+    saved = tmp_path / "r.json"
+    with gp.device("cuda"):
+        assert bench("--quick", "--gemm", "--sizes", "1024", "--peers", "--save", str(saved)) == 0
+    found = BenchmarkReport.load(saved)
+    assert found.gpu.sm_major >= 8 and found.memory_ceiling.rate > 100
+    results = {r.name: r for r in found.results}
+    assert set(results) == {f"gemm_{dtype}_1024x1024x1024" for dtype in ("fp32", "tf32", "fp16", "bf16")}
+    for r in results.values():
+        assert r.correct is True and r.clock == "GPU time of a graph of calls" and r.p5_us <= r.median_us
+    if importlib.util.find_spec("torch") is not None:
+        assert all(r.peers["torch"].rel_error <= benchmark.cases.BOUNDS[r.params["dtype"]] for r in results.values())
+    if importlib.util.find_spec("cupy") is not None:
+        assert results["gemm_fp32_1024x1024x1024"].peers["cupy"].rel_error <= 1e-5
+    print(capsys.readouterr().out)
 
 
 @pytest.mark.gpu

@@ -28,9 +28,20 @@ def _parser() -> argparse.ArgumentParser:
     actions.add_parser("clear", help="remove every entry")
     actions.add_parser("warm", help="load every built-in kernel once, so that later processes start fast")
     commands.add_parser("demo", help="arrays against NumPy, a custom kernel, a timing table")
+    _add_bench(commands)
     _add_top(commands)
     _add_simulate(commands)
     return parser
+
+
+def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from pygpukit.cli.bench import EPILOG, add_arguments
+
+    bench = commands.add_parser(
+        "bench", help="matrix products: speed, share of the ceiling, ratio to other libraries, correctness", epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    add_arguments(bench)
 
 
 def _add_top(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -102,6 +113,10 @@ def _run(arguments: argparse.Namespace) -> int:
         from pygpukit.cli import cache
 
         return cache.run(arguments.action)
+    if arguments.command == "bench":
+        from pygpukit.cli.bench import bench
+
+        return bench(arguments)
     if arguments.command == "top":
         from pygpukit.cli.top import top
 
