@@ -286,6 +286,14 @@ def test_a_peer_that_fails_is_named(cpu):
     assert "not run: failing at gemm_fp32_8x8x8: RuntimeError: no kernel" in terminal_table(report(found))
 
 
+@pytest.mark.skipif(not hasattr(os, "getloadavg"), reason="the system has no load average")
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_busy_machine_is_noted(cpu, monkeypatch, busy):
+    monkeypatch.setattr(os, "getloadavg", lambda: (os.cpu_count() + (0.5 if busy else -0.5), 0.0, 0.0))
+    found = suite().add_gemm([8], ["fp32"]).run(verbose=False)
+    assert len(found.notes) == busy and ("note: the machine is busy: load" in terminal_table(found)) == busy
+
+
 def test_a_case_of_your_own(cpu):
     class Addition(Benchmark):
         category = name = "addition"
@@ -326,6 +334,7 @@ def test_report_round_trip(tmp_path):
     saved.not_run.append(NotRun("sdpa_seq512", "not yet"))
     saved.memory_ceiling = Ceiling(4500.0, "a read")
     saved.compute_ceilings["fp32"] = Ceiling(50.0, "torch")
+    saved.notes.append("busy")
     path = tmp_path / "report.json"
     saved.save(path)
     assert BenchmarkReport.load(path) == saved

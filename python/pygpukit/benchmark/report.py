@@ -145,6 +145,7 @@ class BenchmarkReport:
     not_run: list[NotRun] = field(default_factory=list)
     memory_ceiling: Ceiling | None = None
     compute_ceilings: dict[str, Ceiling] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def add(self, result: BenchmarkResult) -> None:
         self.results.append(result)
@@ -159,6 +160,7 @@ class BenchmarkReport:
             "not_run": [asdict(case) for case in self.not_run],
             "memory_ceiling": asdict(self.memory_ceiling) if self.memory_ceiling else None,
             "compute_ceilings": ceilings,
+            "notes": self.notes,
         }
 
     def save(self, path: str | Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -114,7 +115,7 @@ class BenchmarkSuite:
 
     def run(self, verbose: bool = True) -> BenchmarkReport:
         """Runs every case. With verbose a line for each goes to stderr when it is done."""
-        report = BenchmarkReport(get_gpu_info())
+        report = BenchmarkReport(get_gpu_info(), notes=_busy_notes())
         peers: list[Peer] = []
         if self._with_peers:
             peers, absent = find_peers()
@@ -157,6 +158,16 @@ def _chosen(where: str, dtypes: Iterable[str] | None, known: Sequence[str]) -> l
         if dtype not in known:
             raise ArgumentError(f"{where}: dtypes: got {dtype!r}, wanted any of {', '.join(known)}")
     return chosen
+
+
+def _busy_notes() -> list[str]:
+    """On the CPU other programs take part in what is measured; libraries that wait by spinning suffer most."""
+    processors = os.cpu_count() or 1
+    if gp.default_device().kind == "cuda" or not hasattr(os, "getloadavg") or os.getloadavg()[0] <= processors:
+        return []
+    return [
+        f"the machine is busy: load {os.getloadavg()[0]:.1f} on {processors} processors; times and ratios are not reliable"
+    ]
 
 
 def _note_obstacle(case: Benchmark, report: BenchmarkReport) -> bool:

@@ -85,6 +85,7 @@ def terminal_table(report: BenchmarkReport) -> str:
     clocks = {f"{name}: {peer.work}, {peer.clock}" for r in report.results for name, peer in r.peers.items()}
     lines += [f"time: {clock}" for clock in dict.fromkeys(result.clock for result in report.results)]
     lines += [f"peer {text}" for text in sorted(clocks)]
+    lines += [f"note: {note}" for note in report.notes]
     lines += [f"not run: {name} at {r.name}: {why}" for r in report.results for name, why in r.peer_faults.items()]
     lines += [f"not run: {case.name}: {case.reason}" for case in report.not_run]
     return "\n".join(lines)
