@@ -52,6 +52,7 @@ GROUPS = [
     ("Start", "import_", ""),
     ("Determinism", "", "hashes"),
     ("Determinism", "graph_", ""),
+    ("CPU backend: NumPy's time over ours", "cpu_", "_vs_numpy"),
     ("Build and tests", "make_", ""),
     ("Build and tests", "wheel_", ""),
 ]

@@ -1,6 +1,7 @@
 """Times `make run`, `make test` and `make test` again in a fresh clone, and writes bench/results/<date>-host.json.
 
-The clone has no .venv, no build folder and a compiler cache of its own. Checks the limits for the host.
+Then measures the CPU backend with what was built. The clone has no .venv, no build folder and a compiler cache of its
+own. Checks the limits for the host.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ def main() -> int:
         shutil.rmtree(folder / "ccache", ignore_errors=True)
         timed("make_test_minutes", "make", "test")
         timed("make_test_again_minutes", "make", "test")
+        cpu = folder / "cpu.json"
+        measure = [sys.executable, "tools/dev.py", "exec", "--", "python", "bench/measure_cpu.py", "--out", str(cpu)]
+        subprocess.run(measure, cwd=clone, env=env, check=True)
+        figures.update(json.loads(cpu.read_text()))
         subprocess.run(["make", "wheel"], cwd=clone, env=env, check=True)
         wheel = next((clone / "dist").glob("*.whl"))
         figures["wheel_mb"] = {"value": round(wheel.stat().st_size / 1e6, 2), "file": wheel.name}

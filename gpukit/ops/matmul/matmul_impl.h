@@ -13,7 +13,15 @@ DType matmul_wide_dtype(DType dtype);
 
 namespace cpu {
 void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space);
-}
+
+/// Instructions the CPU product uses: the best the processor has. The bits of the result do not depend on it.
+enum class MatmulLevel : uint8_t { plain, avx2, avx512 };
+MatmulLevel best_matmul_level();
+/// For tests: products submitted from now on use at most this level.
+void set_matmul_level(MatmulLevel level);
+/// For tests: while true, products get no memory to work in beyond their threads' stacks.
+void set_matmul_low_memory(bool low);
+}  // namespace cpu
 namespace cuda {
 /// Throws UnsupportedError when `kernel` cannot serve.
 void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, MatmulKernel kernel);

@@ -11,6 +11,7 @@
 #include "gpukit/base/error.h"
 #include "gpukit/base/thread_pool.h"
 #include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/matmul/matmul_impl.h"
 #include "tests/support/testing.h"
 
 namespace gpukit {
@@ -202,6 +203,132 @@ TEST_P(Matmul, BitsDependOnRowAndColumnAlone) {
   EXPECT_EQ(bytes(matmul(a.narrow(0, 77, 5), b.narrow(1, 33, 9))), bytes(one.narrow(0, 77, 5).narrow(1, 33, 9)));
   if (device().kind != DeviceKind::cpu) {
     EXPECT_EQ(bytes(matmul(to_device(a, testing::kCpu), to_device(b, testing::kCpu))), bytes(one));
+  }
+}
+
+/// Restores what the tests of the CPU's inner loops change.
+class MatmulCpu : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    cpu::set_matmul_level(cpu::MatmulLevel::avx512);
+    cpu::set_matmul_low_memory(false);
+    set_num_threads(0);
+  }
+  static std::vector<cpu::MatmulLevel> levels() {
+    std::vector<cpu::MatmulLevel> found;
+    for (cpu::MatmulLevel level : {cpu::MatmulLevel::plain, cpu::MatmulLevel::avx2, cpu::MatmulLevel::avx512})
+      if (level <= cpu::best_matmul_level()) found.push_back(level);
+    return found;
+  }
+  /// Elements over the whole range of an integer dtype, so that sums wrap around; complex ones with both parts.
+  static Array operand(int64_t rows, int64_t columns, uint64_t seed, DType dtype) {
+    if (is_complex(dtype) && columns > 0) {
+      const DType part = dtype == DType::complex64 ? DType::float32 : DType::float64;
+      return operand(rows, 2 * columns, seed, part).bitcast(dtype);
+    }
+    double low = -1, high = 1;
+    if (is_integer(dtype)) {
+      const int bits = static_cast<int>(8 * itemsize(dtype));
+      high = std::exp2(std::min(bits, 52) - (is_unsigned_integer(dtype) ? 0 : 1));
+      low = is_unsigned_integer(dtype) ? 0 : -high;
+    }
+    return make_array(random_values(rows * columns, seed, low, high), {rows, columns}, dtype, testing::kCpu);
+  }
+};
+
+// More than one slice of k, more than one tile of rows and of columns, and edges that fit no register.
+constexpr Size kBlockSizes[] = {{1, 530, 77}, {77, 530, 1}, {3, 33, 1100}, {9, 17, 40},  {270, 40, 35},
+                                {5, 0, 40},   {50, 601, 7}, {33, 520, 99}, {130, 1, 131}};
+
+TEST_F(MatmulCpu, EveryLevelThreadCountAndScratchGivesTheSameBits) {
+  for (const Size& s : kBlockSizes)
+    for (DType dtype :
+         {DType::boolean, DType::int8, DType::uint8, DType::int16, DType::uint16, DType::int32, DType::int64,
+          DType::float16, DType::bfloat16, DType::float32, DType::float64, DType::complex64, DType::complex128}) {
+      const Array a = operand(s.m, s.k, 1, dtype), b = operand(s.k, s.n, 2, dtype);
+      const Array a_columns = contiguous(a.transpose()).transpose(), b_columns = contiguous(b.transpose()).transpose();
+      const DType wide = matmul_wide_dtype(dtype);
+      std::string expected, expected_wide;
+      for (cpu::MatmulLevel level : levels())
+        for (bool low : {false, true}) {
+          cpu::set_matmul_level(level);
+          cpu::set_matmul_low_memory(low);
+          set_num_threads(low ? 1 : 3);
+          const std::string at = std::string(name(dtype)) + " " + std::to_string(s.m) + " " + std::to_string(s.k) +
+                                 " " + std::to_string(s.n) + " level " + std::to_string(static_cast<int>(level)) +
+                                 (low ? " low" : "");
+          const std::string got = bytes(matmul(a, b, nullptr, {.out_dtype = dtype}));
+          if (expected.empty()) expected = got;
+          ASSERT_EQ(got, expected) << at;
+          ASSERT_EQ(bytes(matmul(a_columns, b_columns, nullptr, {.out_dtype = dtype})), expected) << at;
+          const Array out = Array::empty({s.n, s.m}, dtype, testing::kCpu).transpose();
+          matmul(a_columns, b, &out, {.out_dtype = dtype});
+          ASSERT_EQ(bytes(out), expected) << at;
+          const Array sparse = Array::empty({s.m, 2 * s.n}, dtype, testing::kCpu).slice(1, 0, 2 * s.n, 2);
+          matmul(a, b_columns, &sparse, {.out_dtype = dtype});
+          ASSERT_EQ(bytes(sparse), expected) << at;
+          const std::string got_wide = bytes(matmul(a, b, nullptr, {.out_dtype = wide}));
+          if (expected_wide.empty()) expected_wide = got_wide;
+          ASSERT_EQ(got_wide, expected_wide) << at;
+        }
+    }
+}
+
+TEST_F(MatmulCpu, EveryElementIsOneChainOfFusedSteps) {
+  for (const Size& s : {Size{1, 530, 77}, Size{61, 530, 1}, Size{37, 530, 75}, Size{7, 300, 65}}) {
+    const Array a = operand(s.m, s.k, 3, DType::float32), b = operand(s.k, s.n, 4, DType::float32);
+    const std::vector<double> x = to_doubles(a), y = to_doubles(b);
+    std::vector<double> expected;
+    for (int64_t i = 0; i < s.m; ++i)
+      for (int64_t j = 0; j < s.n; ++j) {
+        float sum = 0;
+        for (int64_t k = 0; k < s.k; ++k)
+          sum = std::fma(static_cast<float>(x[i * s.k + k]), static_cast<float>(y[k * s.n + j]), sum);
+        expected.push_back(sum);
+      }
+    for (cpu::MatmulLevel level : levels()) {
+      cpu::set_matmul_level(level);
+      EXPECT_EQ(to_doubles(matmul(a, b)), expected) << s.m << " " << static_cast<int>(level);
+    }
+  }
+}
+
+TEST_F(MatmulCpu, NarrowIntegersAreExactAtTheirLimits) {
+  // Two products of the least int16 make 2^31, which the pair of a signed register cannot hold.
+  const std::vector<double> least16(35, -32768), least8(35, -128), most8(35, 255);
+  for (cpu::MatmulLevel level : levels()) {
+    cpu::set_matmul_level(level);
+    const auto square = [](const std::vector<double>& v, DType dtype, DType out) {
+      const Array row = make_array(v, {1, 35}, dtype, testing::kCpu);
+      return to_doubles(matmul(row, row.transpose(), nullptr, {.out_dtype = out}))[0];
+    };
+    EXPECT_EQ(square(least16, DType::int16, DType::int16), 0);
+    EXPECT_EQ(square(least8, DType::int8, DType::int32), 35 * 128 * 128);
+    EXPECT_EQ(square(least8, DType::int8, DType::int8), 0);
+    EXPECT_EQ(square(most8, DType::uint8, DType::uint8), 35 * 255 * 255 % 256);
+  }
+}
+
+TEST_F(MatmulCpu, ValuesThatAreNoNumbersStayInTheirRowsAndColumns) {
+  const double inf = INFINITY;
+  for (cpu::MatmulLevel level : levels()) {
+    cpu::set_matmul_level(level);
+    for (int64_t n : {1, 5, 40}) {
+      std::vector<double> x(3 * 20, 1), y(20 * n, 1);
+      x[20] = inf;  // row 1
+      x[40] = NAN;  // row 2
+      const std::vector<double> got = to_doubles(matmul(make_array(x, {3, 20}, DType::float32, testing::kCpu),
+                                                        make_array(y, {20, n}, DType::float32, testing::kCpu)));
+      for (int64_t j = 0; j < n; ++j) {
+        EXPECT_EQ(got[j], 20);
+        EXPECT_EQ(got[n + j], inf);
+        EXPECT_TRUE(std::isnan(got[2 * n + j]));
+      }
+      // No step is added for padding: a sum that underflows to -0 stays -0.
+      const Array tiny = make_array(std::vector<double>(2, 1e-30), {2, 1}, DType::float32, testing::kCpu);
+      const Array minus = make_array(std::vector<double>(n, -1e-30), {1, n}, DType::float32, testing::kCpu);
+      for (double v : to_doubles(matmul(tiny, minus))) EXPECT_TRUE(v == 0 && std::signbit(v));
+    }
   }
 }
 
