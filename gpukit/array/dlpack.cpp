@@ -85,7 +85,9 @@ DLDataType to_dl_dtype(DType dtype, DLPackVersion version) {
       if (version.major == 0 || (version.major == 1 && version.minor < 1))
         throw ExchangeError(std::string("dlpack: ") + name(dtype) + " needs DLPack 1.1 on the other side");
       return {dtype == DType::float8_e4m3 ? kFloat8E4M3FN : kFloat8E5M2, 8, 1};
-    case DType::int4: throw ExchangeError("dlpack: int4 cannot be represented; bitcast it to uint8 first");
+    case DType::int4:
+    case DType::float4_e2m1:
+      throw ExchangeError(std::string("dlpack: ") + name(dtype) + " cannot be represented; bitcast it to uint8 first");
     default: break;
   }
   if (is_signed_integer(dtype)) return {kInt, bits, 1};
@@ -97,7 +99,7 @@ DLDataType to_dl_dtype(DType dtype, DLPackVersion version) {
 DType from_dl_dtype(DLDataType given) {
   for (int i = 0; i < kNumDTypes; ++i) {
     DType dtype = static_cast<DType>(i);
-    if (dtype == DType::int4) continue;
+    if (is_packed(dtype)) continue;
     DLDataType ours = to_dl_dtype(dtype, {kMajor, kMinor});
     if (ours.code == given.code && ours.bits == given.bits && given.lanes == 1) return dtype;
   }

@@ -58,7 +58,7 @@ struct DLManagedTensorVersioned {
   DLTensor dl_tensor;
 };
 
-/// Throws ExchangeError for int4, and for float8 in capsules older than 1.1.
+/// Throws ExchangeError for packed dtypes, and for float8 in capsules older than 1.1.
 DLDataType to_dl_dtype(DType dtype, DLPackVersion version);
 /// Throws ExchangeError for what no DType represents (lanes, sub-byte types, opaque handles).
 DType from_dl_dtype(DLDataType dtype);

@@ -31,6 +31,7 @@ constexpr Row kRows[kNumDTypes] = {
     {"float8_e4m3", "gpukit::float8_e4m3", 1, DTypeKind::real},
     {"float8_e5m2", "gpukit::float8_e5m2", 1, DTypeKind::real},
     {"int4", "unsigned char", 1, DTypeKind::packed},
+    {"float4_e2m1", "unsigned char", 1, DTypeKind::packed},
 };
 
 constexpr const Row& row(DType dtype) { return kRows[static_cast<int>(dtype)]; }

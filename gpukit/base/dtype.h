@@ -25,9 +25,10 @@ enum class DType : uint8_t {
   complex128,
   float8_e4m3,
   float8_e5m2,
-  int4,  // two values per byte: an element here is one byte
+  int4,         // two values per byte: an element here is one byte
+  float4_e2m1,  // likewise
 };
-inline constexpr int kNumDTypes = 18;
+inline constexpr int kNumDTypes = 19;
 
 enum class DTypeKind : uint8_t { boolean, signed_integer, unsigned_integer, real, complex, packed };
 
@@ -48,11 +49,13 @@ inline bool is_floating(DType d) { return d >= DType::float16 && d <= DType::flo
 inline bool is_complex(DType d) { return d == DType::complex64 || d == DType::complex128; }
 /// Stored only: moved, cast and bit-cast, never computed on.
 inline bool is_storage_only(DType d) { return d >= DType::float8_e4m3; }
+/// Two values per byte.
+inline bool is_packed(DType d) { return d >= DType::int4; }
 /// complex64 -> float32, complex128 -> float64, others themselves.
 DType real_of(DType dtype);
 
 /// Array API promotion; a mix of kinds takes the dtype of the higher kind (int64 + float16 is float16).
-/// Throws DTypeError naming `op` for what has no common type (uint64 with a signed integer, float8, int4).
+/// Throws DTypeError naming `op` for what has no common type (uint64 with a signed integer, float8, packed).
 DType promote(std::string_view op, DType a, DType b);
 
 /// A Python number: takes the dtype of the array beside it unless its kind is higher.

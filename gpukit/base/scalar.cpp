@@ -83,7 +83,8 @@ ElementBytes to_element(const char* op, const Scalar& value, DType dtype) {
     case DType::int32: return pack(to_integer<int32_t>(op, value, dtype));
     case DType::int64: return pack(to_integer<int64_t>(op, value, dtype));
     case DType::uint8:
-    case DType::int4: return pack(to_integer<uint8_t>(op, value, dtype));
+    case DType::int4:
+    case DType::float4_e2m1: return pack(to_integer<uint8_t>(op, value, dtype));
     case DType::uint16: return pack(to_integer<uint16_t>(op, value, dtype));
     case DType::uint32: return pack(to_integer<uint32_t>(op, value, dtype));
     case DType::uint64: return pack(to_integer<uint64_t>(op, value, dtype));

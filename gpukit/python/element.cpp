@@ -67,6 +67,7 @@ nb::object element_to_python(DType dtype, const void* bytes) {
     case DType::int32: return nb::cast(load<int32_t>(bytes));
     case DType::int64: return nb::cast(load<int64_t>(bytes));
     case DType::int4:
+    case DType::float4_e2m1:
     case DType::uint8: return nb::cast(int{load<uint8_t>(bytes)});
     case DType::uint16: return nb::cast(int{load<uint16_t>(bytes)});
     case DType::uint32: return nb::cast(load<uint32_t>(bytes));
@@ -97,6 +98,7 @@ std::string element_text(DType dtype, const void* bytes) {
     case DType::int32: return std::to_string(load<int32_t>(bytes));
     case DType::int64: return std::to_string(load<int64_t>(bytes));
     case DType::int4:
+    case DType::float4_e2m1:
     case DType::uint8: return std::to_string(load<uint8_t>(bytes));
     case DType::uint16: return std::to_string(load<uint16_t>(bytes));
     case DType::uint32: return std::to_string(load<uint32_t>(bytes));

@@ -7,7 +7,7 @@
 
 namespace gpukit::python {
 
-/// bool, int, float or complex. `bytes` is one element of `dtype`; int4 gives its byte.
+/// bool, int, float or complex. `bytes` is one element of `dtype`; a packed one gives its byte.
 nb::object element_to_python(DType dtype, const void* bytes);
 /// The shortest text that reads back as the same element.
 std::string element_text(DType dtype, const void* bytes);

@@ -18,7 +18,7 @@ bool is_numpy_array(nb::handle value);
 
 /// DataType objects of Python by DType. `index` follows the enum.
 void register_dtype(int index, nb::object object);
-/// The NumPy dtype that holds `dtype` bit by bit (uint16 for bfloat16, uint8 for float8 and int4).
+/// The NumPy dtype that holds `dtype` bit by bit (uint16 for bfloat16, uint8 for float8 and packed types).
 nb::object numpy_dtype(DType dtype);
 /// The dtype of a NumPy dtype object, ml_dtypes included. Throws DTypeError `Unsupported dtype ...`.
 DType dtype_from_numpy(nb::handle dtype);

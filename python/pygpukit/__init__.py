@@ -35,6 +35,9 @@ from pygpukit.core.dtypes import (
     complex128 as complex128,
 )
 from pygpukit.core.dtypes import (
+    float4_e2m1 as float4_e2m1,
+)
+from pygpukit.core.dtypes import (
     float8_e4m3 as float8_e4m3,
 )
 from pygpukit.core.dtypes import (

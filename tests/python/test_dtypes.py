@@ -13,7 +13,7 @@ from pygpukit.core import dtypes
 from pygpukit.core.dtypes import DataType, DataTypeKind
 
 NAMES = [kind.value for kind in DataTypeKind]
-SIZES = {"complex128": 16, "int4": 1, "bool": 1, "float8_e4m3": 1, "float8_e5m2": 1, "bfloat16": 2}
+SIZES = {"complex128": 16, "int4": 1, "float4_e2m1": 1, "bool": 1, "float8_e4m3": 1, "float8_e5m2": 1, "bfloat16": 2}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -49,12 +49,13 @@ def test_copies_are_the_same_object(copier):
 def test_to_numpy_dtype_holds_the_bits():
     assert gp.bfloat16.to_numpy_dtype() == np.uint16
     assert gp.int4.to_numpy_dtype() == np.uint8
+    assert gp.float4_e2m1.to_numpy_dtype() == np.uint8
     assert gp.float8_e4m3.to_numpy_dtype() == np.uint8
     assert gp.bool_.to_numpy_dtype() == np.bool_
     assert gp.complex64.to_numpy_dtype() == np.complex64
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("bfloat16", "float8_e4m3", "float8_e5m2", "int4")])
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("bfloat16", "float8_e4m3", "float8_e5m2", "int4", "float4_e2m1")])
 def test_from_numpy_dtype_round_trips(name):
     assert DataType.from_numpy_dtype(np.dtype(name)).name == name
 

@@ -172,7 +172,7 @@ def test_every_width_moves(device, dtype):
     np.testing.assert_array_equal(x.to_numpy(), host)
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3", "float8_e5m2", "int4"])
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3", "float8_e5m2", "int4", "float4_e2m1"])
 def test_storage_dtypes_move_bit_by_bit(device, name):
     dtype = getattr(gp, name)
     bits = np.arange(48, dtype="uint16" if name == "bfloat16" else "uint8").reshape(6, 8)

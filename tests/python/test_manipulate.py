@@ -256,7 +256,7 @@ def test_errors_of_the_02_series(device):
             call()
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3", "float8_e5m2", "int4"])
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3", "float8_e5m2", "int4", "float4_e2m1"])
 def test_storage_dtypes_move_bit_by_bit(device, name):
     bits = np.arange(24, dtype="uint16" if name == "bfloat16" else "uint8").reshape(4, 6)
     x = gp.bitcast(put(bits, device), getattr(gp, name))

@@ -41,7 +41,8 @@ std::complex<double> element(const char* at, DType dtype) {
     case DType::complex128: return load<std::complex<double>>(at);
     case DType::float8_e4m3: return to_float(load<float8_e4m3>(at));
     case DType::float8_e5m2: return to_float(load<float8_e5m2>(at));
-    case DType::int4: return load<uint8_t>(at);
+    case DType::int4:
+    case DType::float4_e2m1: return load<uint8_t>(at);
   }
   return NAN;
 }

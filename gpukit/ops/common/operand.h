@@ -31,7 +31,7 @@ void check_ndim(const char* op, const char* argument, const Array& a, int ndim);
 /// Throws DTypeError: `exp: input must have a float dtype, got int32`.
 void check_floating(const char* op, const char* argument, const Array& a);
 void check_dtype(const char* op, const char* argument, const Array& a, DType dtype);
-void check_arithmetic(const char* op, const char* argument, const Array& a);  // not float8, not int4
+void check_arithmetic(const char* op, const char* argument, const Array& a);  // not float8, not packed
 [[noreturn]] void unsupported_dtype(const char* op, const char* argument, DType dtype, const char* needed);
 
 /// The result array: `*out` after its shape, dtype, device and overlap were checked, or a fresh one when `out` is null.

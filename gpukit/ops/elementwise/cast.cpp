@@ -9,8 +9,9 @@ namespace gpukit {
 namespace {
 
 void check_pair(const char* op, DType from, DType to) {
-  if (from == DType::int4 || to == DType::int4)
-    throw DTypeError(op, "dtype", "not be int4, which is only stored", std::string(name(from)) + " to " + name(to));
+  if (is_packed(from) || is_packed(to))
+    throw DTypeError(op, "dtype", "not be packed (quantize and dequantize take int4 and float4_e2m1)",
+                     std::string(name(from)) + " to " + name(to));
   if (is_complex(from) && !is_complex(to) && to != DType::boolean)
     throw DTypeError(op, "dtype", "be complex (for one part use real(x), imag(x) or abs(x))",
                      std::string(name(from)) + " to " + name(to));

@@ -16,6 +16,7 @@ __all__ = [
     "bool_",
     "complex64",
     "complex128",
+    "float4_e2m1",
     "float8_e4m3",
     "float8_e5m2",
     "float16",
@@ -54,6 +55,7 @@ class DataTypeKind(Enum):
     FLOAT8_E4M3 = "float8_e4m3"
     FLOAT8_E5M2 = "float8_e5m2"
     INT4 = "int4"
+    FLOAT4_E2M1 = "float4_e2m1"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,7 +86,7 @@ class DataType:
         return DataType.from_string, (self.name,)
 
     def to_numpy_dtype(self) -> Any:
-        """The ``numpy.dtype`` that holds the same bits: uint16 for bfloat16, uint8 for float8 and int4."""
+        """The ``numpy.dtype`` that holds the same bits: uint16 for bfloat16, uint8 for float8 and packed types."""
         return _core._numpy_dtype(self)
 
     @staticmethod
@@ -130,6 +132,7 @@ complex128 = _make(DataTypeKind.COMPLEX128, 16)
 float8_e4m3 = _make(DataTypeKind.FLOAT8_E4M3, 1)
 float8_e5m2 = _make(DataTypeKind.FLOAT8_E5M2, 1)
 int4 = _make(DataTypeKind.INT4, 1)
+float4_e2m1 = _make(DataTypeKind.FLOAT4_E2M1, 1)
 
 # In the order of the library's own numbering.
 _ALL = (
@@ -151,6 +154,7 @@ _ALL = (
     float8_e4m3,
     float8_e5m2,
     int4,
+    float4_e2m1,
 )
 _BY_NAME = {dtype.name: dtype for dtype in _ALL}
 
