@@ -427,7 +427,7 @@ class GPUArray:
 
     def to_numpy(self, dtype: object | None = None) -> Any:
         """
-        A NumPy copy. bfloat16 comes as uint16 bits, float8 and int4 as uint8 bits; `dtype` converts on the device first. Waits for the device.
+        A NumPy copy. bfloat16 comes as uint16 bits, float8 and packed types as uint8 bits; `dtype` converts on the device first. Waits for the device.
         """
 
     def item(self) -> Any:
@@ -1339,6 +1339,17 @@ def rmsnorm(input: GPUArray, gamma: GPUArray, eps: float = 1e-05, *, out: object
 
 def bias_add_inplace(output: GPUArray, bias: GPUArray) -> None:
     """output[..., :] += bias."""
+
+def quantize(x: GPUArray, format: object, *, block: object | None = None, zero_point: bool = False, tensor_scale: bool = True, out: object | None = None) -> tuple[GPUArray, ...]:
+    """
+    Codes and scales of x in 'fp8_e4m3', 'fp8_e5m2', 'int8', 'int4' or 'nvfp4': (data, scale), with zero points (data, scale, zero), for nvfp4 (data, scale, tensor_scale).
+    block is what shares a scale: 'tensor', 'row', a number of columns, or (rows, columns).
+    """
+
+def dequantize(data: GPUArray, scale: GPUArray, *, zero: object | None = None, tensor_scale: object | None = None, dtype: object = 'float32', out: object | None = None) -> GPUArray:
+    """
+    The numbers of codes that quantize made, in float32, float16 or bfloat16.
+    """
 
 def sum(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, dtype: object | None = None, out: object | None = None) -> GPUArray:
     """

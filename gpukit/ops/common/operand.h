@@ -23,6 +23,10 @@ struct Operand {
   bool is_array() const { return array != nullptr; }
 };
 
+/// For launch: the use of an array that may not be there.
+inline memory::Use read_if(const Array& a) { return a.defined() ? read(a) : memory::Use{}; }
+inline memory::Use write_if(const Array& a) { return a.defined() ? write(a) : memory::Use{}; }
+
 /// Throws DeviceError: `add: b is on cpu, a is on cuda:0; move one with x.to(device)`.
 void check_same_device(const char* op, const Array& a, const Array& b);
 /// Throws ShapeError: `rmsnorm: gamma must have shape [8], got [7]`.

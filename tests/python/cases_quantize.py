@@ -1,0 +1,11 @@
+"""Quantised arrays do not fit the form of a case: they have tests of their own."""
+
+from __future__ import annotations
+
+from opcase import OpCase
+
+CASES: list[OpCase] = []
+DEDICATED = {
+    "quantize": "test_quantize.py::test_round_trip_error",
+    "dequantize": "test_quantize.py::test_round_trip_error",
+}
