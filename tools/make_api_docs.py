@@ -43,7 +43,7 @@ SECTIONS = [
     ),
     ("Reductions", "sum mean prod max min argmax argmin any all var std sum_axis cumsum"),
     ("Matrix products", "matmul explain_matmul batched_matmul transpose linear_bias_gelu"),
-    ("Quantised arrays", "quantize dequantize"),
+    ("Quantised arrays", "quantize dequantize scaled_matmul grouped_matmul"),
     ("Indices", "take take_along_axis gather scatter put_along_axis nonzero argwhere compress"),
     (
         "Shapes",

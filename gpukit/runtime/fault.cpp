@@ -17,6 +17,7 @@ const char* op_name(int32_t op) {
     case FaultOp::scatter: return "scatter";
     case FaultOp::index_get: return "getitem";
     case FaultOp::index_set: return "setitem";
+    case FaultOp::grouped_matmul: return "grouped_matmul";
     case FaultOp::none: break;
   }
   return "index";

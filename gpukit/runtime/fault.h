@@ -9,7 +9,7 @@
 namespace gpukit::runtime {
 
 /// Which operation found the bad index; fault.cpp has the names.
-enum class FaultOp : int32_t { none = 0, take, gather, scatter, index_get, index_set };
+enum class FaultOp : int32_t { none = 0, take, gather, scatter, index_get, index_set, grouped_matmul };
 
 /// Page-locked and visible to kernels. The first writer wins (atomicCAS on `op`).
 struct FaultWord {

@@ -1331,6 +1331,17 @@ def linear_bias_gelu(input: object, weight: object, bias: object, *, out: object
     gelu(input @ weight.T + bias) in the tanh form, for input [m, k], weight [n, k] and bias [n].
     """
 
+def scaled_matmul(a: object, b: object, scale_a: object | None = None, scale_b: object | None = None, *, zero_b: object | None = None, tensor_scale_a: object | None = None, tensor_scale_b: object | None = None, alpha: float = 1.0, bias: object | None = None, out_dtype: object | None = None, out_scale: object | None = None, out: object | None = None) -> GPUArray:
+    """
+    a @ b.T * alpha + bias for a [m, k] and weights b [n, k], either or both quantised, with the scales that quantize made.
+    Float results are float32, float16, bfloat16 or, divided by out_scale, float8; integers without scales are exact in int32.
+    """
+
+def grouped_matmul(a: object, b: object, row_expert_ids: object, scale_a: object | None = None, scale_b: object | None = None, *, zero_b: object | None = None, tensor_scale_a: object | None = None, tensor_scale_b: object | None = None, alpha: float = 1.0, bias: object | None = None, out_dtype: object | None = None, out_scale: object | None = None, out: object | None = None) -> GPUArray:
+    """
+    scaled_matmul of each row of a [m, k] with the matrix of b [experts, n, k] that row_expert_ids, int32 [m], names.
+    """
+
 def layernorm(input: GPUArray, gamma: GPUArray, beta: GPUArray, eps: float = 1e-05, *, out: object | None = None) -> GPUArray:
     """(x - mean) / sqrt(var + eps) * gamma + beta over the last axis."""
 

@@ -8,4 +8,6 @@ CASES: list[OpCase] = []
 DEDICATED = {
     "quantize": "test_quantize.py::test_round_trip_error",
     "dequantize": "test_quantize.py::test_round_trip_error",
+    "scaled_matmul": "test_scaled_matmul.py::test_two_errors",
+    "grouped_matmul": "test_scaled_matmul.py::test_grouped_matmul",
 }

@@ -1,0 +1,32 @@
+#include <algorithm>
+
+#include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/matmul/scaled_matmul_impl.h"
+#include "gpukit/runtime/fault.h"
+
+namespace gpukit::cuda {
+namespace {
+
+enum Kernel { of_floats, of_integers };
+const jit::KernelSet kernels("gpukit/ops/matmul/scaled_matmul.cuh",
+                             {"gpukit::scaled_matmul<float>", "gpukit::scaled_matmul<int>"});
+
+/// Every format and layout on CUDA cores.
+void any_format(const ScaledProduct& p) {
+  constexpr int64_t kTile = 64, kMaxGrid = 0x7fffffff;
+  const int64_t tiles = ceil_div(p.space.m, kTile) * ceil_div(p.space.n, kTile);
+  jit::launch(kernels.get(p.of_integers() ? of_integers : of_floats), p.out.device(),
+              {.grid_x = static_cast<unsigned>(std::min(tiles, kMaxGrid)), .block_x = 256}, write(p.out),
+              read(p.a.data), read_if(p.a.scale), read_if(p.a.tensor_scale), read(p.b.data), read_if(p.b.scale),
+              read_if(p.b.zero), read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale), read_if(p.ids),
+              runtime::fault_address(p.out.device()), p.space);
+}
+
+}  // namespace
+
+/// The one place where a product meets its kernel.
+void scaled_matmul(const ScaledProduct& product) { any_format(product); }
+
+}  // namespace gpukit::cuda

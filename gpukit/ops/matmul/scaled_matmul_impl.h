@@ -1,0 +1,27 @@
+// Between scaled_matmul.cpp and the two backends: everything is checked, nothing overlaps `out`.
+#pragma once
+
+#include "gpukit/ops/matmul/scaled_matmul_space.cuh"
+#include "gpukit/ops/quantize/quantize.h"
+
+namespace gpukit {
+
+/// One product. Parts that are not there are not defined().
+struct ScaledProduct {
+  Array out;
+  Quantized a, b;
+  Array bias, out_scale;
+  Array ids;  // int32 [m]: grouped
+  ScaledSpace space;
+
+  bool of_integers() const { return space.a.code == Code::int8 || space.a.code == Code::int4; }
+};
+
+namespace cpu {
+void scaled_matmul(const ScaledProduct& product);
+}
+namespace cuda {
+void scaled_matmul(const ScaledProduct& product);
+}
+
+}  // namespace gpukit

@@ -1,0 +1,178 @@
+"""Products of quantised matrices: the kernel's error, the format's error, and what a caller can get wrong.
+
+The bounds are those of docs/quantisation.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from opcase import download
+
+import pygpukit as gp
+
+PLAIN = ("float16", "bfloat16", "float32")
+# Activations, weights, and the format's error: by norm, of the largest element (of the largest result), and the share of
+# rows whose argmax changes. Normal data, k = 4224: every row has 160 results that differ little, the hardest case.
+PAIRS = [
+    (("fp8_e4m3", "tensor"), ("fp8_e4m3", "tensor"), 0.039, 0.043, 0.1),
+    (("fp8_e4m3", "row"), ("fp8_e4m3", "row"), 0.039, 0.043, 0.1),
+    (("fp8_e4m3", 128), ("fp8_e4m3", (128, 128)), 0.039, 0.043, 0.1),
+    (("fp8_e5m2", "row"), ("fp8_e4m3", "row"), 0.062, 0.066, 0.12),
+    (("int8", "row"), ("int8", "row"), 0.013, 0.0145, 0.05),
+    (("int4", "row"), ("int4", "row"), 0.24, 0.26, 0.35),
+    (("nvfp4", 16), ("nvfp4", 16), 0.142, 0.152, 0.22),
+    (("nvfp4", 32), ("nvfp4", 32), 0.151, 0.157, 0.23),
+    (("bfloat16", None), ("fp8_e4m3", "row"), 0.028, 0.031, 0.08),
+    (("float16", None), ("fp8_e4m3", (128, 128)), 0.028, 0.031, 0.08),
+    (("bfloat16", None), ("int8", "row"), 0.0095, 0.0107, 0.04),
+    (("bfloat16", None), ("int4", 32), 0.102, 0.108, 0.17),
+    (("bfloat16", None), ("int4", 64), 0.113, 0.12, 0.21),
+    (("float16", None), ("int4", 128), 0.123, 0.13, 0.23),
+    (("bfloat16", None), ("nvfp4", 16), 0.1, 0.107, 0.19),
+    (("bfloat16", None), ("nvfp4", 32), 0.106, 0.108, 0.2),
+]
+# Of the kernel, beside the float64 product of the numbers that codes and scales stand for: by norm (twice that for the
+# largest element), and rows whose argmax changes, which neighbours that round to the same 16-bit number may do.
+KERNEL_BOUND = {"float32": (1e-3, 0.01), "float16": (4e-3, 0.02), "bfloat16": (4e-3, 0.04)}
+
+
+def operand(x, format, block, side):
+    """Keywords of scaled_matmul for one side, and its numbers in float64."""
+    if format in PLAIN:
+        plain = gp.from_numpy(x).astype(format)
+        return {side: plain}, download(plain)
+    codes = gp.quantize(gp.from_numpy(x), format, block=block)
+    keywords = {side: codes[0], f"scale_{side}": codes[1]}
+    more = {}
+    if len(codes) == 3:
+        keywords[f"tensor_scale_{side}"] = codes[2]
+        more = {"tensor_scale": codes[2]}
+    return keywords, gp.dequantize(codes[0], codes[1], **more).to_numpy().astype(np.float64)
+
+
+@pytest.mark.parametrize("a, b, norm, element, argmax", PAIRS)
+def test_two_errors(device, rng, a, b, norm, element, argmax):
+    x, w = (rng.standard_normal((rows, 4224)).astype(np.float32) for rows in (200, 160))
+    left, left_numbers = operand(x, *a, "a")
+    right, right_numbers = operand(w, *b, "b")
+    stored, original = left_numbers @ right_numbers.T, x.astype(np.float64) @ w.astype(np.float64).T
+    for dtype in PLAIN:
+        got = gp.scaled_matmul(**left, **right, out_dtype=dtype)
+        assert got.dtype.name == dtype
+        got = download(got)
+        # The kernel's.
+        bound, changed = KERNEL_BOUND[dtype]
+        assert np.linalg.norm(got - stored) <= bound * np.linalg.norm(stored)
+        assert np.abs(got - stored).max() <= 2 * bound * np.abs(stored).max()
+        assert np.mean(got.argmax(1) != stored.argmax(1)) <= changed
+        # The format's.
+        assert np.linalg.norm(got - original) <= norm * np.linalg.norm(original)
+        assert np.abs(got - original).max() <= element * np.abs(original).max()
+        assert np.mean(got.argmax(1) != original.argmax(1)) <= argmax
+
+
+def test_zero_points(device, rng):
+    x, w = (rng.standard_normal((rows, 640)).astype(np.float32) for rows in (33, 70))
+    data, scale, zero = gp.quantize(gp.from_numpy(w + 1), "int4", block=64, zero_point=True)
+    numbers = gp.dequantize(data, scale, zero=zero).to_numpy().astype(np.float64)
+    got = gp.scaled_matmul(gp.from_numpy(x), data, scale_b=scale, zero_b=zero).to_numpy()
+    np.testing.assert_allclose(got, x @ numbers.T, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int4"])
+def test_integers_are_exact(device, rng, dtype):
+    a, b = (rng.integers(0, 256, (rows, 1000), dtype=np.uint8) for rows in (65, 70))
+    got = gp.scaled_matmul(*(gp.bitcast(gp.from_numpy(x), dtype) for x in (a, b)))
+    if dtype == "int4":
+        a, b = (np.stack([x & 15, x >> 4], -1).reshape(len(x), -1) for x in (a, b))
+        a, b = ((x ^ 8).astype(np.int64) - 8 for x in (a, b))
+    else:
+        a, b = (x.view(np.int8).astype(np.int64) for x in (a, b))
+    assert got.dtype is gp.int32
+    np.testing.assert_array_equal(got.to_numpy(), a @ b.T)
+
+
+def test_float8_results(device, rng):
+    x = gp.from_numpy(rng.standard_normal((33, 256)).astype(np.float32))
+    data, scale = gp.quantize(x, "fp8_e4m3")
+    plain = gp.scaled_matmul(data, data, scale, scale)
+    out_scale = gp.full((), 0.5, "float32")
+    got = gp.scaled_matmul(data, data, scale, scale, out_dtype="float8_e4m3", out_scale=out_scale)
+    np.testing.assert_array_equal(got.to_numpy(), (plain / 0.5).astype("float8_e4m3").to_numpy())
+    out = gp.zeros((33, 33), "float8_e5m2")
+    assert gp.scaled_matmul(data, data, scale, scale, out=out) is out
+    np.testing.assert_array_equal(out.to_numpy(), plain.astype("float8_e5m2").to_numpy())
+
+
+def test_bias_alpha_and_vectors(device, rng):
+    w = gp.from_numpy(rng.standard_normal((70, 128)).astype(np.float32))
+    x = gp.from_numpy(rng.standard_normal((128,)).astype(np.float32))
+    bias = gp.from_numpy(rng.standard_normal((70,)).astype(np.float32))
+    data, scale = gp.quantize(w, "int8")
+    numbers = gp.dequantize(data, scale).to_numpy()
+    got = gp.scaled_matmul(x, data, scale_b=scale, alpha=2.0, bias=bias)
+    assert got.shape == (70,)
+    np.testing.assert_allclose(got.to_numpy(), 2 * numbers @ x.to_numpy() + bias.to_numpy(), rtol=1e-5, atol=1e-4)
+
+
+def test_weights_kept_as_k_by_n_are_a_view(device, rng):
+    w = gp.from_numpy(rng.standard_normal((256, 130)).astype(np.float32))
+    x = gp.from_numpy(rng.standard_normal((5, 256)).astype(np.float32)).astype("bfloat16")
+    data, scale = gp.quantize(w.T, "fp8_e4m3", block=(128, 128))
+    expected = gp.scaled_matmul(x, data, scale_b=scale)
+    kept, kept_scale = data.T.copy(), scale.T.copy()
+    got = gp.scaled_matmul(x, kept.T, scale_b=kept_scale.T)
+    np.testing.assert_array_equal(got.to_numpy(), expected.to_numpy())
+
+
+def test_grouped_matmul(device, rng):
+    x = rng.standard_normal((150, 256)).astype(np.float32)
+    w = rng.standard_normal((6, 70, 256)).astype(np.float32)
+    ids = rng.integers(0, 6, 150).astype(np.int32)
+    data, scale = gp.quantize(gp.from_numpy(w), "fp8_e4m3", block=(128, 128))
+    numbers = gp.dequantize(data, scale).to_numpy().astype(np.float64)
+    for order in (ids, np.sort(ids)):
+        got = gp.grouped_matmul(gp.from_numpy(x), data, gp.from_numpy(order), scale_b=scale)
+        np.testing.assert_allclose(got.to_numpy(), np.einsum("mk,mnk->mn", x, numbers[order]), rtol=1e-4, atol=1e-4)
+    plain = gp.grouped_matmul(gp.from_numpy(x), gp.from_numpy(w), gp.from_numpy(ids))
+    np.testing.assert_allclose(plain.to_numpy(), np.einsum("mk,mnk->mn", x, w[ids]), rtol=1e-4, atol=1e-4)
+    ids[77] = 6
+    bad = gp.grouped_matmul(gp.from_numpy(x), gp.from_numpy(w), gp.from_numpy(ids))
+    with pytest.raises(IndexError, match="grouped_matmul"):
+        bad.to_numpy()
+    np.testing.assert_array_equal(bad.to_numpy()[77], 0)
+
+
+def test_graph(device, rng):
+    x = gp.from_numpy(rng.standard_normal((4, 256)).astype(np.float32))
+    data, scale = gp.quantize(gp.from_numpy(rng.standard_normal((70, 256)).astype(np.float32)), "int4")
+    out = gp.scaled_matmul(x, data, scale_b=scale)
+    graph = gp.CudaGraph()
+    graph.begin_capture()
+    gp.scaled_matmul(x, data, scale_b=scale, out=out)
+    graph.end_capture()
+    x *= 2.0
+    graph.replay()
+    graph.synchronize()
+    np.testing.assert_array_equal(out.to_numpy(), gp.scaled_matmul(x, data, scale_b=scale).to_numpy())
+
+
+def test_errors(device):
+    x, codes, scale = gp.ones((4, 64)), gp.zeros((6, 64), "int8"), gp.ones((6, 1))
+    with pytest.raises(TypeError, match="matmul takes plain floats"):
+        gp.scaled_matmul(x, x)
+    with pytest.raises(ValueError, match="inner dimension"):
+        gp.scaled_matmul(x, gp.zeros((6, 32), "int8"))
+    with pytest.raises(ValueError, match="scale_b must be one number"):
+        gp.scaled_matmul(x, codes, scale_b=gp.ones((5, 1)))
+    with pytest.raises(ValueError, match="zero_b must be None"):
+        gp.scaled_matmul(x, codes, scale_b=scale, zero_b=gp.zeros((6, 1), "int8"))
+    with pytest.raises(ValueError, match="out must have shape"):
+        gp.scaled_matmul(x, codes, scale_b=scale, out=gp.zeros((4, 5)))
+    with pytest.raises(TypeError, match="out_dtype"):
+        gp.scaled_matmul(x, codes, scale_b=scale, out_dtype="float64")
+    with pytest.raises(TypeError, match="gp.from_numpy"):
+        gp.scaled_matmul(np.ones((4, 64), "float32"), codes)
+    with pytest.raises(TypeError, match="row_expert_ids must have dtype int32"):
+        gp.grouped_matmul(x, gp.zeros((2, 6, 64), "int8"), gp.zeros((4,), "int64"))
