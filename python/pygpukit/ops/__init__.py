@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # The sub-module first: afterwards the name means the function.
-import pygpukit.ops.matmul  # noqa: F401  # isort: skip
+from pygpukit.ops.matmul import *  # noqa: F403  # isort: skip
 from pygpukit import _core
 from pygpukit._core import *  # noqa: F403
 
