@@ -96,6 +96,7 @@ inline constexpr int CU_TENSOR_MAP_DATA_TYPE_UINT8 = 0;
 inline constexpr int CU_TENSOR_MAP_DATA_TYPE_UINT16 = 1;
 inline constexpr int CU_TENSOR_MAP_DATA_TYPE_UINT32 = 2;
 inline constexpr int CU_TENSOR_MAP_DATA_TYPE_UINT64 = 4;
+inline constexpr int CU_TENSOR_MAP_DATA_TYPE_TFLOAT32 = 11;
 inline constexpr int CU_TENSOR_MAP_INTERLEAVE_NONE = 0;
 inline constexpr int CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2;
 inline constexpr int CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0;

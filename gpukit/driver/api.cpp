@@ -33,8 +33,9 @@ int Api::device_count() const {
 namespace {
 
 /// CUtensorMapDataType: what is copied; types of the same width are the same to the copy engine.
-int box_type(DType dtype) {
-  switch (itemsize(dtype)) {
+int box_type(const BoxLayout& layout) {
+  if (layout.to_tf32) return CU_TENSOR_MAP_DATA_TYPE_TFLOAT32;
+  switch (itemsize(layout.dtype)) {
     case 1: return CU_TENSOR_MAP_DATA_TYPE_UINT8;
     case 2: return CU_TENSOR_MAP_DATA_TYPE_UINT16;
     case 4: return CU_TENSOR_MAP_DATA_TYPE_UINT32;
@@ -329,11 +330,10 @@ BoxMap Api::make_box_map(const BoxLayout& layout, Address address) const {
   for (int i = 0; i < 2; ++i) strides[i] = static_cast<uint64_t>(layout.strides[i]);
   const unsigned box[3] = {static_cast<unsigned>(layout.box[0]), static_cast<unsigned>(layout.box[1]), 1};
   const unsigned steps[3] = {1, 1, 1};
-  check(
-      table_->cuTensorMapEncodeTiled(&map, box_type(layout.dtype), 3, reinterpret_cast<void*>(address), shape, strides,
-                                     box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<int>(layout.swizzle),
-                                     CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
-      "cuTensorMapEncodeTiled");
+  check(table_->cuTensorMapEncodeTiled(&map, box_type(layout), 3, reinterpret_cast<void*>(address), shape, strides, box,
+                                       steps, CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<int>(layout.swizzle),
+                                       CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+        "cuTensorMapEncodeTiled");
   return map;
 }
 

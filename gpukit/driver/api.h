@@ -79,6 +79,7 @@ struct BoxLayout {
   int64_t strides[2] = {0, 0};  // bytes between rows and between matrices, multiples of 16
   int box[2] = {1, 1};
   Swizzle swizzle = Swizzle::none;
+  bool to_tf32 = false;  // float32 is rounded to TF32 on its way
 };
 
 /// Such a layout at an address, in the driver's own words: a kernel parameter.

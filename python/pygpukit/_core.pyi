@@ -1308,11 +1308,27 @@ def transpose_4d_0132(input: GPUArray, *, out: object | None = None) -> GPUArray
 def reshape_copy(input: GPUArray, new_shape: object | None = None, *, out: object | None = None) -> GPUArray:
     """A copy in new_shape, or in the shape of out."""
 
+def linear(input: object, weight: object, bias: object | None = None, *, activation: object | None = None, residual: object | None = None, alpha: float = 1.0, out: object | None = None) -> GPUArray:
+    """
+    activation(alpha * input @ weight.T + bias) + residual for input [..., k] and weight [n, k], in one pass where the chip can.
+    activation: 'relu', 'gelu' (the tanh form), 'silu' or None. Computed in float32 and rounded once.
+    """
+
+def linear_swiglu(input: object, gate: object, up: object, *, out: object | None = None) -> GPUArray:
+    """
+    silu(input @ gate.T) * (input @ up.T) for input [..., k], gate and up [n, k], in one pass where the chip can.
+    """
+
+def linear_bias_gelu(input: object, weight: object, bias: object, *, out: object | None = None) -> GPUArray:
+    """
+    gelu(input @ weight.T + bias) in the tanh form, for input [m, k], weight [n, k] and bias [n].
+    """
+
 def matmul(a: object, b: object, *, out: object | None = None, use_tf32: object | None = None, precision: object | None = None, out_dtype: object | None = None, kernel: object | None = None) -> GPUArray:
     """
     a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for float32 only.
     out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).
-    kernel='wgmma' or 'simt' insists on one kind of kernel of a GPU; see explain_matmul.
+    kernel='wgmma', 'mma' or 'simt' insists on one kind of kernel of a GPU; see explain_matmul.
     """
 
 def explain_matmul(a: object, b: object, *, use_tf32: object | None = None, precision: object | None = None, out_dtype: object | None = None, kernel: object | None = None) -> str:
@@ -1325,11 +1341,6 @@ def batched_matmul(a: object, b: object, *, out: object | None = None) -> GPUArr
 
 def transpose(a: object) -> GPUArray:
     """The transposed view of a 2-D array."""
-
-def linear_bias_gelu(input: object, weight: object, bias: object, *, out: object | None = None) -> GPUArray:
-    """
-    gelu(input @ weight.T + bias) in the tanh form, for input [m, k], weight [n, k] and bias [n].
-    """
 
 def scaled_matmul(a: object, b: object, scale_a: object | None = None, scale_b: object | None = None, *, zero_b: object | None = None, tensor_scale_a: object | None = None, tensor_scale_b: object | None = None, alpha: float = 1.0, bias: object | None = None, out_dtype: object | None = None, out_scale: object | None = None, out: object | None = None) -> GPUArray:
     """

@@ -17,5 +17,7 @@ DEDICATED = {
     "explain_matmul": "test_matmul.py::test_explain",
     "batched_matmul": "test_matmul.py::test_batched_and_transpose",
     "transpose": "test_matmul.py::test_batched_and_transpose",
+    "linear": "test_linear.py::test_linear",
+    "linear_swiglu": "test_linear.py::test_swiglu",
     "linear_bias_gelu": "test_matmul.py::test_linear_bias_gelu",
 }

@@ -18,11 +18,34 @@ def softmax(x, axis=-1):
 
 
 CASES = [
-    OpCase("softmax", softmax, shapes=ROWS, make=uniform(-6, 6), ulps=SOFTMAX_ULPS, elementwise=False, rejects=("int32", "bool", "complex64")),
-    OpCase("softmax", softmax, shapes=((1,), (33, 3), (3, 33), (1025, 24), (700, 33), (2, 5, 64)), make=uniform(-6, 6),
-           kwargs={"axis": 0}, ulps=SOFTMAX_ULPS, elementwise=False),
-    OpCase("softmax", softmax, shapes=((2, 5, 7), (3, 33, 16), (2, 300, 9)), layout_shape=(5, 9, 12), make=uniform(-6, 6),
-           kwargs={"axis": 1}, ulps=SOFTMAX_ULPS, elementwise=False),
+    OpCase(
+        "softmax",
+        softmax,
+        shapes=ROWS,
+        make=uniform(-6, 6),
+        ulps=SOFTMAX_ULPS,
+        elementwise=False,
+        rejects=("int32", "bool", "complex64"),
+    ),
+    OpCase(
+        "softmax",
+        softmax,
+        shapes=((1,), (33, 3), (3, 33), (1025, 24), (700, 33), (2, 5, 64)),
+        make=uniform(-6, 6),
+        kwargs={"axis": 0},
+        ulps=SOFTMAX_ULPS,
+        elementwise=False,
+    ),
+    OpCase(
+        "softmax",
+        softmax,
+        shapes=((2, 5, 7), (3, 33, 16), (2, 300, 9)),
+        layout_shape=(5, 9, 12),
+        make=uniform(-6, 6),
+        kwargs={"axis": 1},
+        ulps=SOFTMAX_ULPS,
+        elementwise=False,
+    ),
 ]
 
 DEDICATED = {

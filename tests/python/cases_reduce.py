@@ -15,7 +15,13 @@ MATRICES = ((1, 1), (3, 33), (33, 3), (130, 1025), (1025, 24), (700, 8), (5, 0))
 CUBES = ((1, 1, 1), (2, 5, 7), (3, 33, 16), (9, 2, 70), (16, 40, 3))
 # A sum of n terms of one sign errs by log2(n) half ulps at most; 16-bit results add one rounding to a float32 sum.
 SUM_ULPS = {"float16": 0.51, "bfloat16": 0.51, "float32": 12.0, "float64": 12.0, "complex64": 16.0, "complex128": 16.0}
-SPREAD_ULPS = {**dict.fromkeys(("bool", *INTEGERS), 64.0), "float16": 1.0, "bfloat16": 1.0, "float32": 64.0, "float64": 64.0}
+SPREAD_ULPS = {
+    **dict.fromkeys(("bool", *INTEGERS), 64.0),
+    "float16": 1.0,
+    "bfloat16": 1.0,
+    "float32": 64.0,
+    "float64": 64.0,
+}
 
 
 def wide(dtype):
@@ -80,7 +86,9 @@ def _accumulator(x):
 
 
 def _rounded(values):
-    return np.asarray(values).astype({"g": np.float64, "G": np.complex128}.get(np.asarray(values).dtype.char, np.asarray(values).dtype))
+    return np.asarray(values).astype(
+        {"g": np.float64, "G": np.complex128}.get(np.asarray(values).dtype.char, np.asarray(values).dtype)
+    )
 
 
 def total(x, axis=None, keepdims=False):
@@ -120,11 +128,21 @@ def every_axis(name, reference, dtypes, full=SHAPES, **more):
     inner = {k: v for k, v in make.items() if k != "rejects"}
     return [
         OpCase(name, reference, dtypes, shapes=full, **make),
-        OpCase(name, reference, dtypes, shapes=MATRICES if full is SHAPES else MATRICES[:-1], kwargs={"axis": 0}, **inner),
+        OpCase(
+            name, reference, dtypes, shapes=MATRICES if full is SHAPES else MATRICES[:-1], kwargs={"axis": 0}, **inner
+        ),
         OpCase(name, reference, dtypes, shapes=MATRICES[:-1], kwargs={"axis": -1, "keepdims": True}, **inner),
         OpCase(name, reference, dtypes, shapes=CUBES, layout_shape=(7, 9, 12), kwargs={"axis": 1}, **inner),
         OpCase(name, reference, dtypes, shapes=CUBES, layout_shape=(7, 9, 12), kwargs={"axis": (0, 2)}, **inner),
-        OpCase(name, reference, dtypes, shapes=CUBES, layout_shape=(7, 9, 12), kwargs={"axis": (-1, 1), "keepdims": True}, **inner),
+        OpCase(
+            name,
+            reference,
+            dtypes,
+            shapes=CUBES,
+            layout_shape=(7, 9, 12),
+            kwargs={"axis": (-1, 1), "keepdims": True},
+            **inner,
+        ),
         OpCase(name, reference, dtypes, shapes=CUBES[:2], layout_shape=(7, 9, 12), kwargs={"axis": ()}, **inner),
     ]
 
@@ -143,17 +161,47 @@ def one_axis(name, reference, dtypes, full, **more):
 CASES = [
     *every_axis("sum", total, ARITHMETIC, make=positive, result_dtype=wide, ulps=SUM_ULPS, rejects=STORED),
     *every_axis("prod", product, ARITHMETIC, make=near_one, result_dtype=wide, ulps=SUM_ULPS, rejects=STORED),
-    *every_axis("mean", mean, ARITHMETIC, make=positive, result_dtype=real_mean, ulps={**SUM_ULPS, "float64": 13.0}, rejects=STORED),
+    *every_axis(
+        "mean",
+        mean,
+        ARITHMETIC,
+        make=positive,
+        result_dtype=real_mean,
+        ulps={**SUM_ULPS, "float64": 13.0},
+        rejects=STORED,
+    ),
     *every_axis("max", np.max, REAL, FULL, make=ties, rejects=("complex64", *STORED)),
     *every_axis("min", np.min, REAL, FULL, make=ties, rejects=("complex64", *STORED)),
     *every_axis("max", np.max, REAL, FULL, make=normal),
     *every_axis("any", np.any, ARITHMETIC, make=mostly_zero, result_dtype=as_bool, rejects=STORED),
     *every_axis("all", np.all, ARITHMETIC, make=mostly_one, result_dtype=as_bool, rejects=STORED),
-    *every_axis("var", var, REAL, make=normal, result_dtype=real_mean, ulps=SPREAD_ULPS, rejects=("complex64", *STORED)),
-    *every_axis("std", std, REAL, make=normal, result_dtype=real_mean, ulps=SPREAD_ULPS, rejects=("complex64", *STORED)),
+    *every_axis(
+        "var", var, REAL, make=normal, result_dtype=real_mean, ulps=SPREAD_ULPS, rejects=("complex64", *STORED)
+    ),
+    *every_axis(
+        "std", std, REAL, make=normal, result_dtype=real_mean, ulps=SPREAD_ULPS, rejects=("complex64", *STORED)
+    ),
     *one_axis("argmax", np.argmax, REAL, FULL, make=ties, result_dtype=index, rejects=("complex64", *STORED)),
     *one_axis("argmin", np.argmin, REAL, FULL, make=ties, result_dtype=index, rejects=("complex64", *STORED)),
     *one_axis("cumsum", running, ARITHMETIC, SHAPES, make=positive, result_dtype=wide, ulps=SUM_ULPS, rejects=STORED),
-    OpCase("sum_axis", lambda x, axis: total(x, axis), FLOATS, make=positive, shapes=MATRICES, kwargs={"axis": 0}, ulps=SUM_ULPS, elementwise=False),
-    OpCase("sum_axis", lambda x, axis: total(x, axis), FLOATS, make=positive, shapes=MATRICES, kwargs={"axis": 1}, ulps=SUM_ULPS, elementwise=False),
+    OpCase(
+        "sum_axis",
+        lambda x, axis: total(x, axis),
+        FLOATS,
+        make=positive,
+        shapes=MATRICES,
+        kwargs={"axis": 0},
+        ulps=SUM_ULPS,
+        elementwise=False,
+    ),
+    OpCase(
+        "sum_axis",
+        lambda x, axis: total(x, axis),
+        FLOATS,
+        make=positive,
+        shapes=MATRICES,
+        kwargs={"axis": 1},
+        ulps=SUM_ULPS,
+        elementwise=False,
+    ),
 ]

@@ -383,7 +383,9 @@ def test_arrays_are_not_hashable(device):
         hash(gp.zeros(2))
 
 
-@pytest.mark.parametrize("name", ["sum", "prod", "mean", "max", "min", "any", "all", "var", "std", "argmax", "argmin", "cumsum"])
+@pytest.mark.parametrize(
+    "name", ["sum", "prod", "mean", "max", "min", "any", "all", "var", "std", "argmax", "argmin", "cumsum"]
+)
 def test_reduction_methods(device, rng, name):
     host = rng.uniform(0.5, 2, (4, 5))
     x = gp.from_numpy(host)
@@ -407,7 +409,10 @@ def test_bitcast(device):
     assert bits.tolist() == [0x3F800000, 0xC0000000] and bits.device_ptr == x.device_ptr
     bits[0] = 0x40400000
     assert x.tolist() == [3, -2]
-    assert gp.bitcast(x, "uint16").shape == (4,) and gp.bitcast(gp.zeros((2, 4), dtype="uint8"), "int32").shape == (2, 1)
+    assert gp.bitcast(x, "uint16").shape == (4,) and gp.bitcast(gp.zeros((2, 4), dtype="uint8"), "int32").shape == (
+        2,
+        1,
+    )
     with pytest.raises(ValueError, match="bitcast"):
         gp.bitcast(gp.zeros(3, dtype="uint8"), "int32")
     with pytest.raises(ValueError, match="bitcast"):

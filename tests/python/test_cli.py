@@ -43,7 +43,11 @@ def test_info_json(capsys):
     facts = json.loads(capsys.readouterr().out)
     assert facts["version"] == gp.__version__ and facts["mode"] in ("cpu", "driver-only", "full-jit")
     assert facts["devices"][-1]["device"] == "cpu"
-    assert {v["name"] for v in facts["environment"]} >= {"PYGPUKIT_DEVICE", "PYGPUKIT_CACHE_DIR", "PYGPUKIT_NUM_THREADS"}
+    assert {v["name"] for v in facts["environment"]} >= {
+        "PYGPUKIT_DEVICE",
+        "PYGPUKIT_CACHE_DIR",
+        "PYGPUKIT_NUM_THREADS",
+    }
     for library in facts["libraries"]:
         assert library["path"] or library["reason"]
 

@@ -407,7 +407,13 @@ def test_futures_by_marks():
     controller.mark_future_failed("a", three.id, "bad grid")
     assert three.wait().error == "bad grid"
     s = controller.async_stats("a")
-    assert (s.total_dispatched, s.pending_count, s.completed_count, s.failed_count, s.cancelled_count) == (3, 0, 1, 1, 1)
+    assert (s.total_dispatched, s.pending_count, s.completed_count, s.failed_count, s.cancelled_count) == (
+        3,
+        0,
+        1,
+        1,
+        1,
+    )
     assert s.avg_exec_time == 0.25
     assert controller.get_future("a", 99) is None
     with pytest.raises(ValueError, match="llm_id"):

@@ -54,7 +54,7 @@ def test_package_has_the_version(prefix, tmp_path):
     for wanted, found in ((VERSION, True), ("99.0", False)):
         (tmp_path / "CMakeLists.txt").write_text(
             "cmake_minimum_required(VERSION 3.25)\nproject(x LANGUAGES CXX)\n"
-            f"find_package(gpukit {wanted} QUIET)\nmessage(STATUS \"found=${{gpukit_FOUND}}\")\n"
+            f'find_package(gpukit {wanted} QUIET)\nmessage(STATUS "found=${{gpukit_FOUND}}")\n'
         )
         build = tmp_path / f"build-{wanted}"
         output = run("cmake", "-S", tmp_path, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", *generator())

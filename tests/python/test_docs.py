@@ -27,7 +27,20 @@ def test_committed_page_is_current(tool):
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".benchmark", ".core", ".core.backend", ".core.memory", ".errors", ".jit", ".memory", ".random", ".scheduler", ".testing"]
+    "name",
+    [
+        "",
+        ".benchmark",
+        ".core",
+        ".core.backend",
+        ".core.memory",
+        ".errors",
+        ".jit",
+        ".memory",
+        ".random",
+        ".scheduler",
+        ".testing",
+    ],
 )
 def test_api_page_has_every_public_name(name):
     module = importlib.import_module(f"pygpukit{name}")

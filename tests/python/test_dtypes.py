@@ -55,7 +55,9 @@ def test_to_numpy_dtype_holds_the_bits():
     assert gp.complex64.to_numpy_dtype() == np.complex64
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("bfloat16", "float8_e4m3", "float8_e5m2", "int4", "float4_e2m1")])
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if n not in ("bfloat16", "float8_e4m3", "float8_e5m2", "int4", "float4_e2m1")]
+)
 def test_from_numpy_dtype_round_trips(name):
     assert DataType.from_numpy_dtype(np.dtype(name)).name == name
 
@@ -66,7 +68,9 @@ def test_from_numpy_dtype_knows_ml_dtypes():
     assert DataType.from_numpy_dtype(ml_dtypes.float8_e5m2) is gp.float8_e5m2
 
 
-@pytest.mark.parametrize("bad", [np.dtype("datetime64[s]"), np.dtype("U4"), np.longdouble, object, ml_dtypes.float8_e4m3])
+@pytest.mark.parametrize(
+    "bad", [np.dtype("datetime64[s]"), np.dtype("U4"), np.longdouble, object, ml_dtypes.float8_e4m3]
+)
 def test_unsupported_numpy_dtypes(bad):
     with pytest.raises(ValueError, match="^Unsupported dtype"):
         DataType.from_numpy_dtype(bad)

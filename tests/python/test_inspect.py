@@ -236,7 +236,9 @@ def test_trace_of_work_in_contexts(device, controller, tracing, tmp_path):
     assert any(process == f"{name} default session" and is_of(e, "add") for process, e in events)
     assert any(process == f"{name} context 'traced'" and is_of(e, "exp") for process, e in events)
     assert any(e["cat"] == "copy to host" and e["args"]["bytes"] == 400 for _, e in events)
-    assert any(process == "host threads" and e["name"].startswith("submit ") and is_of(e, "add") for process, e in events)
+    assert any(
+        process == "host threads" and e["name"].startswith("submit ") and is_of(e, "add") for process, e in events
+    )
     np.testing.assert_array_equal(y.to_numpy(), np.full(1 << 16, 2, np.float32))
     del context
 

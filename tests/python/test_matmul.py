@@ -80,7 +80,8 @@ def test_layouts_give_the_same_bits(device, rng):
 def test_same_bits_as_the_cpu(device, rng, dtype):
     host = rng.uniform(-100, 100, (65, 70))
     a = gp.from_numpy(host).astype("float32").astype(dtype) if dtype in FLOATS else gp.from_numpy(host.astype(dtype))
-    got, there = gp.matmul(a, a.T), gp.matmul(a.to("cpu"), a.to("cpu").T)
+    # The order of the CPU; a GPU's tensor cores have their own.
+    got, there = gp.matmul(a, a.T, kernel="simt"), gp.matmul(a.to("cpu"), a.to("cpu").T)
     assert got.to_numpy().tobytes() == there.to_numpy().tobytes()
 
 
@@ -122,8 +123,11 @@ def test_dtypes_mix_and_widen(device, rng):
 
 def test_tf32_is_for_float32(device, rng):
     a = make(rng, (3, 3), "float32")
-    for options in ({"use_tf32": True}, {"use_tf32": False}, {"precision": "tf32"}, {"precision": "exact"}):
+    for options in ({}, {"use_tf32": False}, {"precision": "exact"}):
         check(gp.matmul(a, a, **options), a, a, "float32")
+    tf32 = [gp.matmul(a, a, **options).to_numpy() for options in ({"use_tf32": True}, {"precision": "tf32"})]
+    assert np.array_equal(*tf32)
+    assert np.allclose(tf32[0], exact(a) @ exact(a), rtol=0, atol=3 * 2.0**-10)
     for dtype in ("float16", "float64", "int32"):
         with pytest.raises(RuntimeError, match="float32"):
             gp.matmul(a.astype(dtype), a.astype(dtype), use_tf32=True)
@@ -269,5 +273,49 @@ def test_explain_on_hopper():
     )
     with pytest.raises(RuntimeError, match="16 bytes"):
         gp.matmul(a[:, 1:], b[1:], kernel="wgmma")
-    with pytest.raises(RuntimeError, match="float16 or bfloat16"):
+    with pytest.raises(RuntimeError, match="tf32"):
         gp.matmul(a.astype("float32"), b.astype("float32"), kernel="wgmma")
+    with pytest.raises(RuntimeError, match="tf32"):
+        gp.matmul(a.astype("float32"), b.astype("float32"), kernel="mma")
+
+
+@pytest.mark.parametrize("size", [(64, 128, 96), (33, 72, 40), (200, 264, 136), (17, 63, 31)])
+def test_tf32(device, rng, size):
+    """Inputs are rounded to 11 bits, sums are float32; the CPU stays exact."""
+    m, k, n = size
+    a, b = make(rng, (m, k), "float32"), make(rng, (k, n), "float32")
+    for right in (b, turned(b)):
+        got = exact(gp.matmul(a, right, use_tf32=True))
+        bound = np.abs(exact(a)) @ np.abs(exact(b)) * (2.0**-10 if device == "cuda" else 2.0**-20)
+        assert np.all(np.abs(got - exact(a) @ exact(b)) <= bound)
+    assert np.array_equal(exact(gp.matmul(a, b)), exact(gp.matmul(a, b, precision="exact")))
+
+
+@pytest.mark.parametrize("size", [(64, 128, 96), (33, 72, 40), (200, 272, 136), (17, 63, 31), (300, 1040, 520)])
+def test_int8_is_exact(device, rng, size):
+    m, k, n = size
+    a, b = rng.integers(-128, 128, (m, k)).astype("int8"), rng.integers(-128, 128, (k, n)).astype("int8")
+    x, y = gp.from_numpy(a), gp.from_numpy(b)
+    for right in (y, turned(y)):
+        assert np.array_equal(gp.matmul(x, right).to_numpy(), a.astype("int32") @ b.astype("int32"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_tensor_core_kernels_give_the_same_bits(rng, dtype):
+    """Of all ways to compute it: sm_90's and sm_80's instructions, either operand turned, sides swapped."""
+    for m, k, n in [(8, 64, 8), (16, 4096, 64), (64, 520, 136), (256, 1000, 264)]:
+        scale = gp.from_numpy((2.0 ** rng.integers(-12, 12, (1, k))).astype("float32")).astype(dtype)
+        a, b = make(rng, (m, k), dtype) * scale, make(rng, (k, n), dtype)
+        want = None
+        for kernel in ("mma", "wgmma"):
+            for left in (a, turned(a)):
+                for right in (b, turned(b)):
+                    if kernel == "wgmma" and gp.get_device_info().compute_capability[0] != 9:
+                        continue
+                    if kernel == "wgmma" and dtype == "float32" and (left is not a or right is b):
+                        continue  # TF32 operands lie along k there
+                    tf32 = True if dtype == "float32" else None
+                    got = gp.matmul(left, right, kernel=kernel, use_tf32=tf32).to_numpy()
+                    want = got if want is None else want
+                    assert np.array_equal(got, want), (kernel, m, k, n)

@@ -39,7 +39,9 @@ def test_layernorm(device, rng, dtype, shape):
     given = [upload(v, dtype) for v in (x, gamma, beta)]
     got = gp.layernorm(*given)
     assert got.dtype.name == dtype and got.shape == shape
-    np.testing.assert_allclose(download(got), layer(x, gamma, beta, 1e-5), rtol=TOLERANCE[dtype], atol=4 * TOLERANCE[dtype])
+    np.testing.assert_allclose(
+        download(got), layer(x, gamma, beta, 1e-5), rtol=TOLERANCE[dtype], atol=4 * TOLERANCE[dtype]
+    )
     out = gp.zeros(shape, dtype=dtype)
     assert gp.layernorm(*given, eps=1e-5, out=out) is out
     assert bits(out) == bits(got)

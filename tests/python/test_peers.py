@@ -7,8 +7,20 @@ import pygpukit as gp
 
 pytestmark = pytest.mark.gpu
 
-DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64", "complex64",
-          "complex128"]
+DTYPES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 MORE = ["uint16", "uint32", "uint64"]
 
 SPIN = """

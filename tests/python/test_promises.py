@@ -47,7 +47,9 @@ def test_kernel_snippet():
         np.testing.assert_array_equal(x.to_numpy(), np.full(1000, 0.5, np.float32))
     else:
         kernel = gp.jit(src, func="scale")
-        with pytest.raises(RuntimeError, match="CUDA driver not detected|No GPU devices found|NVRTC JIT compiler not available"):
+        with pytest.raises(
+            RuntimeError, match="CUDA driver not detected|No GPU devices found|NVRTC JIT compiler not available"
+        ):
             kernel(x, factor=0.5, n=x.size)
         assert x.to_numpy().all()
 

@@ -135,7 +135,9 @@ def test_no_overcommit(steps):
         if pick == 0 and held:
             one = held.pop()
             evaluator.release(one.qos_class, one.reserved_memory, one.reserved_bandwidth)
-        task = QosTaskMeta.guaranteed("g", "g", memory) if guaranteed else QosTaskMeta.burstable("b", "b", memory, ratio)
+        task = (
+            QosTaskMeta.guaranteed("g", "g", memory) if guaranteed else QosTaskMeta.burstable("b", "b", memory, ratio)
+        )
         result = evaluator.evaluate(task)
         assert result.is_rejected() == (memory > evaluator.stats().available_memory)
         if not result.is_rejected():

@@ -81,7 +81,9 @@ def test_integers_are_added_exactly(device):
     assert gp.sum(gp.ones((70001,), dtype="bool")).item() == 70001
 
 
-@pytest.mark.parametrize("given, wanted", [("float32", "float64"), ("int32", "int32"), ("bfloat16", "float32"), ("uint8", "float32")])
+@pytest.mark.parametrize(
+    "given, wanted", [("float32", "float64"), ("int32", "int32"), ("bfloat16", "float32"), ("uint8", "float32")]
+)
 def test_dtype_converts_first(device, given, wanted):
     x = gp.ones((3, 4), dtype=given)
     for op in (gp.sum, gp.prod, gp.cumsum):

@@ -66,8 +66,12 @@ def test_every_argument_is_within_one_ulp(device, dtype, name):
 @pytest.mark.parametrize("name", ["pow", "atan2", "remainder"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_two_arguments(device, dtype, name, rng):
-    special = from_bits(np.array([0, 0x8000, 0x3C00, 0xBC00, 0x3F80, 0xBF80, 0x7F80, 0x7C00, 0xFC00, 1, 0x4000], np.uint16), dtype)
-    a = np.concatenate([rng.normal(0, 3, 40000), rng.normal(0, 1e-3, 5000), rng.normal(0, 200, 5000), np.repeat(special, 11)])
+    special = from_bits(
+        np.array([0, 0x8000, 0x3C00, 0xBC00, 0x3F80, 0xBF80, 0x7F80, 0x7C00, 0xFC00, 1, 0x4000], np.uint16), dtype
+    )
+    a = np.concatenate(
+        [rng.normal(0, 3, 40000), rng.normal(0, 1e-3, 5000), rng.normal(0, 200, 5000), np.repeat(special, 11)]
+    )
     b = np.concatenate([rng.normal(0, 3, 40000), rng.normal(0, 3, 5000), rng.normal(0, 1, 5000), np.tile(special, 11)])
     b[:5000] = np.round(b[:5000])
     a, b = (to_bits(v, dtype) for v in (a, b))

@@ -1,23 +1,27 @@
 // Matrix products by mma.sync, for every chip since SM 80: which kernel of gemm80.cuh makes one, and its launch.
 #pragma once
 
+#include <string>
+
 #include "gpukit/array/array.h"
 #include "gpukit/ops/matmul/gemm80_tile.cuh"
 #include "gpukit/ops/matmul/matmul_space.cuh"
 
 namespace gpukit::cuda {
 
-enum class Gemm80Tile : uint8_t { t16x32, t16x64, t32x64, t64x64, t128x128, t128x256, any };
+enum class Gemm80Tile : uint8_t { t16x32, t64x64, t128x128, t128x256, any };
 
 struct Gemm80Plan {
   Gemm80Tile tile;
   Major a, b;    // after the swap
   bool swapped;  // the transposed product is made: b^T a^T
   int64_t blocks;
+
+  std::string str(DType dtype) const;  // e.g. "mma 128x128, a along k, b along n, 64 blocks"
 };
 
-/// There are kernels for these dtypes: float16, bfloat16, float32 (rounded to TF32) and int8, stored as they are or as
-/// float32 and int32.
+/// There are kernels for these dtypes: float16 and bfloat16, stored as they are or as float32, float32 (rounded to
+/// TF32) and int8, stored as int32.
 bool gemm80_has(DType input, DType out);
 
 /// `a_aligned`, `b_aligned`: the array starts at a multiple of 16 bytes. The choice is free: no tile and no layout

@@ -23,8 +23,7 @@ template <typename T>
 constexpr Tile tile(const char* type, double speed) {
   return {type, T::kRows, T::kColumns, T::kThreads, T::kSharedBytes, T::kResident, speed};
 }
-constexpr Tile kTiles[] = {tile<GemmTile16x32>("GemmTile16x32", 0.15),    tile<GemmTile16x64>("GemmTile16x64", 0.2),
-                           tile<GemmTile32x64>("GemmTile32x64", 0.35),    tile<GemmTile64x64>("GemmTile64x64", 0.6),
+constexpr Tile kTiles[] = {tile<GemmTile16x32>("GemmTile16x32", 0.15), tile<GemmTile64x64>("GemmTile64x64", 0.85),
                            tile<GemmTile128x128>("GemmTile128x128", 0.9), tile<GemmTile128x256>("GemmTile128x256", 1.0),
                            tile<GemmTileAny>("GemmTileAny", 0.2)};
 // The registers of two blocks are too few for the rounding to TF32.
@@ -62,15 +61,15 @@ struct Kernels {
     }
   }
 };
-const Kernels same_kernels("{T}", {DType::float16, DType::bfloat16, DType::int8});
+const Kernels same_kernels("{T}", {DType::float16, DType::bfloat16});
 const Kernels float_kernels("float", {DType::float32});
 const Kernels wide_float_kernels("float", {DType::float16, DType::bfloat16});
 const Kernels wide_integer_kernels("int", {DType::int8});
 
 const Kernels& kernels_of(DType input, DType out) {
   if (input == DType::float32) return float_kernels;
-  if (input == out) return same_kernels;
-  return input == DType::int8 ? wide_integer_kernels : wide_float_kernels;
+  if (input == DType::int8) return wide_integer_kernels;
+  return input == out ? same_kernels : wide_float_kernels;
 }
 
 MatmulSpace transposed(const MatmulSpace& s) {
@@ -83,6 +82,15 @@ MatmulSpace transposed(const MatmulSpace& s) {
   t.b_n = s.a_m;
   std::swap(t.batch_a, t.batch_b);
   return t;
+}
+
+/// Strides of axes of one are never stepped over, but addresses beyond them are formed: those must be aligned, too.
+MatmulSpace without_idle_strides(const MatmulSpace& space) {
+  MatmulSpace s = space;
+  if (s.m == 1) s.a_m = 0;
+  if (s.n == 1) s.b_n = 0;
+  if (s.k == 1) s.a_k = s.b_k = 0;
+  return s;
 }
 
 /// How the operand lies: `extent` rows or columns `stride` apart, `depth` steps of k `k_stride` apart. The stride of an
@@ -98,13 +106,6 @@ Major major_of(int64_t extent, int64_t stride, int64_t depth, int64_t k_stride, 
 
 int64_t num_blocks(const MatmulSpace& s, const Tile& t) {
   return (s.m + t.rows - 1) / t.rows * ((s.n + t.columns - 1) / t.columns) * s.batches;
-}
-
-/// Few rows are bound by memory: the tile as high as they are, and narrow where wide ones leave multiprocessors idle.
-Gemm80Tile tile_for_few_rows(const MatmulSpace& s, int sm_count) {
-  if (s.m > 16) return Gemm80Tile::t32x64;
-  return num_blocks(s, kTiles[static_cast<int>(Gemm80Tile::t16x64)]) < sm_count ? Gemm80Tile::t16x32
-                                                                                : Gemm80Tile::t16x64;
 }
 
 Gemm80Tile tile_for_many_rows(const MatmulSpace& s, DType dtype, int sm_count) {
@@ -129,7 +130,7 @@ bool gemm80_has(DType input, DType out) {
     case DType::float16:
     case DType::bfloat16: return out == input || out == DType::float32;
     case DType::float32: return out == DType::float32;
-    case DType::int8: return out == DType::int8 || out == DType::int32;
+    case DType::int8: return out == DType::int32;
     default: return false;
   }
 }
@@ -154,13 +155,21 @@ Gemm80Plan plan_gemm80(const MatmulSpace& space, DType dtype, bool a_aligned, bo
   if (plan.a == Major::any || plan.b == Major::any) {
     plan.a = plan.b = Major::any;
     plan.tile = Gemm80Tile::any;
-  } else if (s.m <= kFewRows && plan.a == Major::k) {
-    plan.tile = tile_for_few_rows(s, sm_count);
+  } else if (s.m <= 16 && plan.a == Major::k) {
+    plan.tile = Gemm80Tile::t16x32;  // bound by memory: no higher than the rows are
   } else {
     plan.tile = tile_for_many_rows(s, dtype, sm_count);
   }
   plan.blocks = num_blocks(s, tile_of(plan.tile, dtype));
   return plan;
+}
+
+std::string Gemm80Plan::str(DType dtype) const {
+  constexpr const char* kAlong[] = {"k", "n", "any axis"};
+  const Tile& t = tile_of(tile, dtype);
+  return "mma " + std::to_string(t.rows) + "x" + std::to_string(t.columns) + (swapped ? ", sides swapped" : "") +
+         ", a along " + (a == Major::mn ? "m" : kAlong[static_cast<int>(a)]) + ", b along " +
+         kAlong[static_cast<int>(b)] + ", " + std::to_string(blocks) + " blocks";
 }
 
 void gemm80(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, const Gemm80Plan& plan) {
@@ -173,9 +182,11 @@ void gemm80(const Array& out, const Array& a, const Array& b, const MatmulSpace&
                                     .block_x = static_cast<unsigned>(t.threads),
                                     .shared_bytes = static_cast<unsigned>(t.shared_bytes)};
   if (plan.swapped)
-    jit::launch(set.get(kernel, a.dtype()), out.device(), config, write(out), read(b), read(a), transposed(space));
+    jit::launch(set.get(kernel, a.dtype()), out.device(), config, write(out), read(b), read(a),
+                without_idle_strides(transposed(space)));
   else
-    jit::launch(set.get(kernel, a.dtype()), out.device(), config, write(out), read(a), read(b), space);
+    jit::launch(set.get(kernel, a.dtype()), out.device(), config, write(out), read(a), read(b),
+                without_idle_strides(space));
 }
 
 }  // namespace gpukit::cuda

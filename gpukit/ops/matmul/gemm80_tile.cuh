@@ -26,8 +26,6 @@ struct GemmTile {
 
 // Few rows: deep pipelines, because what counts is bytes of weights under way.
 using GemmTile16x32 = GemmTile<16, 32, 16, 16, 128, 8, 2, true>;
-using GemmTile16x64 = GemmTile<16, 64, 16, 16, 128, 4, 2, true>;
-using GemmTile32x64 = GemmTile<32, 64, 16, 32, 128, 4, 2, true>;
 using GemmTile64x64 = GemmTile<64, 64, 32, 32, 128, 3, 2, true>;
 // Operands that are read element by element.
 using GemmTileAny = GemmTile<64, 64, 32, 16, 128, 3, 2, false>;

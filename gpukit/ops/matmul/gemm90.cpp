@@ -5,60 +5,109 @@
 #include <utility>
 #include <vector>
 
+#include "gpukit/ops/common/rounding.h"
+
 namespace gpukit::cuda {
 namespace {
 
 using Store = Gemm90Store;
 
+/// What is multiplied into what: 16-bit floats into themselves or into float32, float32 rounded to TF32, int8 into
+/// int32.
+enum class Types { same, wide, tf32, integers };
+
 /// `slice_ns` is what one slice of K takes a multiprocessor that has work for all its tensor cores (measured on an
-/// H200, where products of any size run at these rates within a few percent).
+/// H200, where products of any size and type run at these rates within a few percent).
 struct Instance {
+  Types types;
   int rows, columns;
   bool turn_a, turn_b;
   Store store;
-  bool wide;  // float32 output
   double slice_ns;
 };
 
 constexpr Instance kInstances[] = {
-    {128, 256, false, false, Store::boxes, false, 680},       {128, 192, false, false, Store::boxes, false, 520},
-    {128, 128, false, false, Store::boxes, false, 356},       {128, 96, false, false, Store::boxes, false, 280},
-    {64, 128, false, false, Store::boxes, false, 195},        {128, 256, false, true, Store::boxes, false, 680},
-    {128, 192, false, true, Store::boxes, false, 520},        {128, 128, false, true, Store::boxes, false, 360},
-    {64, 128, false, true, Store::boxes, false, 205},         {128, 256, true, false, Store::boxes, false, 690},
-    {128, 128, true, false, Store::boxes, false, 370},        {128, 256, true, true, Store::boxes, false, 690},
-    {128, 128, true, true, Store::boxes, false, 370},         {64, 16, false, false, Store::turned_boxes, false, 115},
-    {64, 32, false, false, Store::turned_boxes, false, 120},  {64, 64, false, false, Store::turned_boxes, false, 135},
-    {128, 16, false, false, Store::turned_boxes, false, 145}, {128, 32, false, false, Store::turned_boxes, false, 165},
-    {128, 64, false, false, Store::turned_boxes, false, 215}, {64, 16, true, false, Store::turned_boxes, false, 115},
-    {64, 32, true, false, Store::turned_boxes, false, 120},   {64, 64, true, false, Store::turned_boxes, false, 135},
-    {128, 16, true, false, Store::turned_boxes, false, 145},  {128, 32, true, false, Store::turned_boxes, false, 165},
-    {128, 64, true, false, Store::turned_boxes, false, 215},  {128, 128, false, false, Store::elements, false, 480},
-    {128, 128, false, true, Store::elements, false, 480},     {128, 128, true, false, Store::elements, false, 480},
-    {128, 128, true, true, Store::elements, false, 480},      {128, 128, false, false, Store::elements, true, 480},
-    {128, 128, false, true, Store::elements, true, 480},      {128, 128, true, false, Store::elements, true, 480},
-    {128, 128, true, true, Store::elements, true, 480},
+    {Types::same, 128, 256, false, false, Store::boxes, 680},
+    {Types::same, 128, 192, false, false, Store::boxes, 520},
+    {Types::same, 128, 128, false, false, Store::boxes, 356},
+    {Types::same, 128, 96, false, false, Store::boxes, 280},
+    {Types::same, 64, 128, false, false, Store::boxes, 195},
+    {Types::same, 128, 256, false, true, Store::boxes, 680},
+    {Types::same, 128, 192, false, true, Store::boxes, 520},
+    {Types::same, 128, 128, false, true, Store::boxes, 360},
+    {Types::same, 64, 128, false, true, Store::boxes, 205},
+    {Types::same, 128, 256, true, false, Store::boxes, 690},
+    {Types::same, 128, 128, true, false, Store::boxes, 370},
+    {Types::same, 128, 256, true, true, Store::boxes, 690},
+    {Types::same, 128, 128, true, true, Store::boxes, 370},
+    {Types::same, 64, 16, false, false, Store::turned_boxes, 115},
+    {Types::same, 64, 32, false, false, Store::turned_boxes, 120},
+    {Types::same, 64, 64, false, false, Store::turned_boxes, 135},
+    {Types::same, 128, 16, false, false, Store::turned_boxes, 145},
+    {Types::same, 128, 32, false, false, Store::turned_boxes, 165},
+    {Types::same, 128, 64, false, false, Store::turned_boxes, 215},
+    {Types::same, 64, 16, true, false, Store::turned_boxes, 115},
+    {Types::same, 64, 32, true, false, Store::turned_boxes, 120},
+    {Types::same, 64, 64, true, false, Store::turned_boxes, 135},
+    {Types::same, 128, 16, true, false, Store::turned_boxes, 145},
+    {Types::same, 128, 32, true, false, Store::turned_boxes, 165},
+    {Types::same, 128, 64, true, false, Store::turned_boxes, 215},
+    {Types::same, 128, 128, false, false, Store::elements, 480},
+    {Types::same, 128, 128, false, true, Store::elements, 480},
+    {Types::same, 128, 128, true, false, Store::elements, 480},
+    {Types::same, 128, 128, true, true, Store::elements, 480},
+    {Types::wide, 128, 256, false, false, Store::boxes, 700},
+    {Types::wide, 64, 128, false, false, Store::boxes, 205},
+    {Types::wide, 128, 256, false, true, Store::boxes, 700},
+    {Types::wide, 64, 128, false, true, Store::boxes, 215},
+    {Types::wide, 64, 64, false, false, Store::turned_boxes, 150},
+    {Types::wide, 64, 64, true, false, Store::turned_boxes, 150},
+    {Types::wide, 128, 128, false, false, Store::elements, 480},
+    {Types::wide, 128, 128, false, true, Store::elements, 480},
+    {Types::wide, 128, 128, true, false, Store::elements, 480},
+    {Types::wide, 128, 128, true, true, Store::elements, 480},
+    {Types::tf32, 128, 256, false, false, Store::boxes, 680},
+    {Types::tf32, 128, 192, false, false, Store::boxes, 530},
+    {Types::tf32, 128, 128, false, false, Store::boxes, 370},
+    {Types::tf32, 64, 128, false, false, Store::boxes, 210},
+    {Types::tf32, 64, 64, false, false, Store::turned_boxes, 150},
+    {Types::tf32, 128, 128, false, false, Store::elements, 480},
+    {Types::integers, 128, 256, false, false, Store::boxes, 700},
+    {Types::integers, 128, 128, false, false, Store::boxes, 370},
+    {Types::integers, 64, 128, false, false, Store::boxes, 210},
+    {Types::integers, 64, 64, false, false, Store::turned_boxes, 150},
+    {Types::integers, 128, 128, false, false, Store::elements, 480},
 };
 
-const char* name(Store store) {
-  switch (store) {
-    case Store::boxes: return "gpukit::Gemm90Store::boxes";
-    case Store::turned_boxes: return "gpukit::Gemm90Store::turned_boxes";
-    case Store::elements: return "gpukit::Gemm90Store::elements";
+std::optional<Types> types_of(DType input, DType out) {
+  switch (input) {
+    case DType::float16:
+    case DType::bfloat16:
+      if (out == input) return Types::same;
+      return out == DType::float32 ? std::optional(Types::wide) : std::nullopt;
+    case DType::float32: return out == input ? std::optional(Types::tf32) : std::nullopt;
+    case DType::int8: return out == DType::int32 ? std::optional(Types::integers) : std::nullopt;
+    default: return std::nullopt;
   }
-  return "";
+}
+
+std::string name_of(const Instance& i) {
+  constexpr const char* kOut[] = {"{T}", "float", "float", "int"};
+  constexpr const char* kStore[] = {"boxes", "turned_boxes", "elements"};
+  return std::string("gpukit::gemm90<{T}, ") + kOut[static_cast<int>(i.types)] + ", " + std::to_string(i.rows) + ", " +
+         std::to_string(i.columns) + ", " + std::to_string(i.turn_a) + ", " + std::to_string(i.turn_b) +
+         ", gpukit::Gemm90Store::" + kStore[static_cast<int>(i.store)] + ">";
 }
 
 /// One module an instance and dtype, so that a shape loads no more than it needs.
 const std::vector<jit::KernelSet> kernels = [] {
   std::vector<jit::KernelSet> sets;
   for (const Instance& i : kInstances) {
-    const std::string sizes = std::to_string(i.rows) + ", " + std::to_string(i.columns);
-    const std::string turns = std::to_string(i.turn_a) + ", " + std::to_string(i.turn_b);
-    sets.emplace_back("gpukit/ops/matmul/gemm90.cuh",
-                      std::vector<std::string>{"gpukit::gemm90<{T}, " + std::string(i.wide ? "float" : "{T}") + ", " +
-                                               sizes + ", " + turns + ", " + name(i.store) + ">"},
-                      std::vector<DType>{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
+    std::vector<DType> dtypes = {DType::float16, DType::bfloat16};
+    if (i.types == Types::tf32) dtypes = {DType::float32};
+    if (i.types == Types::integers) dtypes = {DType::int8};
+    sets.emplace_back("gpukit/ops/matmul/gemm90.cuh", std::vector<std::string>{name_of(i)}, dtypes,
+                      std::vector<std::string>{"90a"});
   }
   return sets;
 }();
@@ -110,6 +159,7 @@ driver::BoxLayout layout(const Side& s, bool turn, int64_t k, int64_t batches, D
   l.box[0] = turn ? 64 : slice;
   l.box[1] = turn ? slice : lanes_box;
   l.swizzle = driver::BoxLayout::Swizzle::bytes128;
+  l.to_tf32 = dtype == DType::float32;
   return l;
 }
 
@@ -125,17 +175,16 @@ driver::BoxLayout out_layout(const Gemm90Tile& tile, int64_t rows, int64_t colum
   l.shape[2] = batches;
   l.strides[0] = outer_stride(rows, row_stride, columns, bytes);
   l.strides[1] = batches == 1 ? l.strides[0] : batch_stride * bytes;
-  l.box[0] = turn ? 64 : tile.box_columns();
+  const int row_bytes = turn ? 128 : tile.box_bytes();
+  l.box[0] = row_bytes / tile.out_bytes;
   l.box[1] = turn ? tile.columns : 64;
-  l.swizzle = l.box[0] == 64 ? Swizzle::bytes128 : l.box[0] == 32 ? Swizzle::bytes64 : Swizzle::bytes32;
+  l.swizzle = row_bytes == 128 ? Swizzle::bytes128 : row_bytes == 64 ? Swizzle::bytes64 : Swizzle::bytes32;
   return l;
 }
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// Nanoseconds, for choosing among instances: the slices of the multiprocessor that has most of them. A thin product
 /// (one column of tiles) has to fetch every slice from memory, which all share.
-double estimate(const Instance& i, int64_t m, int64_t n, int64_t k, int64_t batches, int sm_count) {
+double estimate(const Instance& i, int64_t slice, int64_t m, int64_t n, int64_t k, int64_t batches, int sm_count) {
   constexpr double kBytesPerNs = 4300, kBytesPerNsOfOne = 104, kTileNs = 400;
   const int64_t column_tiles = ceil_div(n, i.columns), tiles = ceil_div(m, i.rows) * column_tiles * batches;
   const int64_t turns = ceil_div(tiles, sm_count);
@@ -145,7 +194,7 @@ double estimate(const Instance& i, int64_t m, int64_t n, int64_t k, int64_t batc
         std::min(kBytesPerNsOfOne, kBytesPerNs / static_cast<double>(std::min<int64_t>(tiles, sm_count)));
     slice_ns = std::max(slice_ns, i.rows * Gemm90Tile::kSliceBytes / share);
   }
-  return static_cast<double>(turns) * (static_cast<double>(ceil_div(k, 64)) * slice_ns + kTileNs);
+  return static_cast<double>(turns) * (static_cast<double>(ceil_div(k, slice)) * slice_ns + kTileNs);
 }
 
 /// Up to 64 rows of a stand as columns, the smallest number that holds them.
@@ -153,15 +202,16 @@ constexpr int64_t kThin = 64;
 
 bool suits(const Instance& i, int64_t rows, bool thin) {
   if (i.store != Store::turned_boxes) return !thin;
-  return thin && i.columns >= rows && (i.columns == 16 || i.columns / 2 < rows);
+  return thin && i.columns >= rows && (i.types != Types::same || i.columns == 16 || i.columns / 2 < rows);
 }
 
 }  // namespace
 
 std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
-  const int64_t bytes = itemsize(facts.input);
-  if (space.k == 0 || std::max({space.m, space.n, space.k, space.batches}) > kMax) return std::nullopt;
+  const int64_t bytes = itemsize(facts.input), out_bytes = itemsize(facts.out);
+  const std::optional<Types> types = types_of(facts.input, facts.out);
+  if (!types || space.k == 0 || std::max({space.m, space.n, space.k, space.batches}) > kMax) return std::nullopt;
   const auto a_batch = one_batch_stride(space, space.batch_a), b_batch = one_batch_stride(space, space.batch_b),
              out_batch = one_batch_stride(space, space.batch_out);
   if (!a_batch || !b_batch || !out_batch) return std::nullopt;
@@ -177,10 +227,9 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
   }
   const auto turn_a = turned(a, space.k, bytes), turn_b = turned(b, space.k, bytes);
   if (!turn_a || !turn_b) return std::nullopt;
-  const bool wide = facts.out != facts.input;
-  const bool boxes = !wide && facts.out_aligned && (out_n == 1 || b.lanes == 1) &&
-                     (a.lanes == 1 || fits_engine(out_m, bytes)) &&
-                     (space.batches == 1 || fits_engine(*out_batch, bytes));
+  const bool boxes = facts.out_aligned && (out_n == 1 || b.lanes == 1) &&
+                     (a.lanes == 1 || fits_engine(out_m, out_bytes)) &&
+                     (space.batches == 1 || fits_engine(*out_batch, out_bytes));
 
   const bool thin = boxes && a.lanes <= kThin && !*turn_a;
   int best = -1;
@@ -188,11 +237,12 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
   for (int i = 0; i < static_cast<int>(std::size(kInstances)); ++i) {
     const Instance& candidate = kInstances[i];
     const bool swap = candidate.store == Store::turned_boxes;
-    if (candidate.wide != wide || (candidate.store == Store::elements) == boxes) continue;
+    if (candidate.types != *types || (candidate.store == Store::elements) == boxes) continue;
     if (!suits(candidate, a.lanes, thin)) continue;
     if (candidate.turn_a != (swap ? *turn_b : *turn_a) || candidate.turn_b != (swap ? *turn_a : *turn_b)) continue;
     const int64_t m = swap ? b.lanes : a.lanes, n = swap ? a.lanes : b.lanes;
-    const double ns = estimate(candidate, m, n, space.k, space.batches, facts.sm_count);
+    const double ns =
+        estimate(candidate, Gemm90Tile::kSliceBytes / bytes, m, n, space.k, space.batches, facts.sm_count);
     if (best < 0 || ns < best_ns) {
       best = i;
       best_ns = ns;
@@ -205,7 +255,7 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
   Gemm90Plan plan = {};
   plan.instance = best;
   plan.swapped = flipped != swap;
-  plan.tile = {chosen.rows, chosen.columns, static_cast<int>(bytes), chosen.store};
+  plan.tile = {chosen.rows, chosen.columns, static_cast<int>(bytes), static_cast<int>(out_bytes), chosen.store};
   plan.turn_a = chosen.turn_a;
   plan.turn_b = chosen.turn_b;
   plan.out = boxes ? out_layout(plan.tile, a.lanes, b.lanes, out_m, *out_batch, space.batches, facts.out)

@@ -1,32 +1,23 @@
-// Products on sm_90a. One block a multiprocessor walks over tiles of the output; one thread of the first warpgroup
-// keeps the copy engine loading slices of K, the other warpgroups multiply and store 64 rows each while the next tile
-// loads.
+// Products on sm_90a. One block a multiprocessor walks over tiles of the output; threads of the first warpgroup keep
+// the copy engine loading slices of K, the other warpgroups multiply and store 64 rows each while the next tile loads.
 //
 // One accumulator an element, K in ascending steps of 32 bytes: the bits of an element depend on its row and column
-// alone, not on the tile, the grid or the neighbours.
+// alone, not on the tile, the grid or the neighbours. The unit keeps few bits of a sum of FP8 products: there a slice
+// of 128 is summed from zero and added to the total in float32.
 #pragma once
-#include "gpukit/ops/matmul/gemm90_space.cuh"
-#include "gpukit/ops/matmul/hopper.cuh"
+#include "gpukit/ops/matmul/gemm90_store.cuh"
 #include "gpukit/ops/matmul/wgmma.cuh"
 
 namespace gpukit {
 
-GPUKIT_DEVICE uint32_t pack_pair(half*, float low, float high) {
-  uint32_t pair;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
-GPUKIT_DEVICE uint32_t pack_pair(bfloat16*, float low, float high) {
-  uint32_t pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
+template <typename T>
+inline constexpr bool kSumsInSlices = false;
+template <>
+inline constexpr bool kSumsInSlices<float8_e4m3> = true;
+template <>
+inline constexpr bool kSumsInSlices<float8_e5m2> = true;
 
 /// Where tile number `tile` stands.
-struct Gemm90At {
-  int row, column, batch;
-};
-
 template <int Rows, int Columns>
 GPUKIT_DEVICE Gemm90At tile_at(const Gemm90Space& s, int tile) {
   const int row_tiles = (s.m + Rows - 1) / Rows, column_tiles = (s.n + Columns - 1) / Columns;
@@ -55,82 +46,59 @@ struct Gemm90Ring {
   }
 };
 
-/// The 64 x N sums of one warpgroup to memory. `row` and `column` are the first of them.
-template <typename Out, typename Sum, int N>
-GPUKIT_DEVICE void store_elements(Out* out, const Sum (&d)[N / 2], const Gemm90Space& s, int row, int column) {
-  const int warp = static_cast<int>(threadIdx.x) % 128 / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int first = row + warp * 16 + lane / 4;
+/// Nothing that reads the sums may be moved before this.
+template <int Registers>
+GPUKIT_DEVICE void keep_sums(float (&d)[Registers]) {
 #pragma unroll
-  for (int j = 0; j < N / 8; ++j) {
-    const int c = column + j * 8 + lane % 4 * 2;
+  for (int i = 0; i < Registers; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+template <int Registers>
+GPUKIT_DEVICE void keep_sums(int32_t (&d)[Registers]) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int r = first + i / 2 * 8;
-      if (r < s.m && c + i % 2 < s.n) out[r * s.out_m + (c + i % 2) * s.out_n] = store<Out>(d[j * 4 + i]);
-    }
-  }
+  for (int i = 0; i < Registers; ++i) asm volatile("" : "+r"(d[i])::"memory");
 }
 
-/// The same by boxes of `kBox` columns through two buffers in turns. Called by a whole warpgroup; `barrier` is its own.
-template <typename Out, int N, int kBox>
-GPUKIT_DEVICE void store_boxes(const TileMap* map, uint32_t buffers, const float (&d)[N / 2], int barrier,
-                               const Gemm90At& at) {
-  constexpr int kPitch = kBox * 2;
-  const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
-  const int row = warp * 16 + lane % 16;
-  const int swizzle = kBox == 64 ? row & 7 : kBox == 32 ? row >> 1 & 3 : row >> 2 & 1;
-#pragma unroll
-  for (int box = 0; box < N / kBox; ++box) {
-    const uint32_t buffer = buffers + (box & 1) * 64 * kPitch;
-    if (thread == 0) store_wait_read<1>();
-    named_barrier(barrier, 128);
-#pragma unroll
-    for (int h = 0; h < kBox / 16; ++h) {
-      const float* v = &d[box * kBox / 2 + h * 8];
-      constexpr Out* kOut = nullptr;
-      store_matrices(buffer + row * kPitch + ((h * 2 + lane / 16) ^ swizzle) * 16, pack_pair(kOut, v[0], v[1]),
-                     pack_pair(kOut, v[2], v[3]), pack_pair(kOut, v[4], v[5]), pack_pair(kOut, v[6], v[7]));
-    }
-    shared_publish();
-    named_barrier(barrier, 128);
-    if (thread == 0) {
-      tile_store(map, buffer, at.column + box * kBox, at.row, at.batch);
-      store_commit();
-    }
-  }
-}
+/// Slices as they are summed.
+struct NoBlocks {
+  static constexpr bool kScaled = false;
+  template <int Columns>
+  struct Slice {};
+};
 
-/// The same with rows dense in memory: one box of 64 rows by N columns.
-template <typename Out, int N>
-GPUKIT_DEVICE void store_turned(const TileMap* map, uint32_t buffer, const float (&d)[N / 2], int barrier,
-                                const Gemm90At& at) {
-  const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
-  if (thread == 0) store_wait_read<0>();
-  named_barrier(barrier, 128);
-#pragma unroll
-  for (int h = 0; h < N / 16; ++h) {
-    const int column = h * 16 + lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
-    const float* v = &d[h * 8];
-    constexpr Out* kOut = nullptr;
-    store_matrices_transposed(buffer + column * 128 + (chunk ^ lane % 8) * 16, pack_pair(kOut, v[0], v[1]),
-                              pack_pair(kOut, v[2], v[3]), pack_pair(kOut, v[4], v[5]), pack_pair(kOut, v[6], v[7]));
-  }
-  shared_publish();
-  named_barrier(barrier, 128);
-  if (thread == 0) {
-    tile_store(map, buffer, at.row, at.column, at.batch);
-    store_commit();
-  }
-}
+/// FP8 operands with one scale for 128 of k of each row of a, and for 128 columns and 128 of k of b. A slice is 128 of
+/// k.
+struct BlockScales {
+  static constexpr bool kScaled = true;
+  const float* a;  // [m, slices], rows `a_m` apart
+  const float* b;  // [columns / 128, slices], rows `b_n` apart
+  int64_t a_m, b_n;
 
-template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, Gemm90Store kStore>
-__global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
-    gemm90(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, const __grid_constant__ TileMap boxes,
-           Out* out, const __grid_constant__ Gemm90Space s) {
-  constexpr Gemm90Tile kTile{Rows, Columns, sizeof(T), kStore};
+  /// Those of one slice that a thread needs: its two rows, and every 64 columns of the tile.
+  template <int Columns>
+  struct Slice {
+    float rows[2], columns[Columns / 64];
+    GPUKIT_DEVICE float factor(int i) const { return rows[i / 2 % 2] * columns[i / 32]; }
+  };
+
+  template <int Columns>
+  GPUKIT_DEVICE void fetch(Slice<Columns>& slice, const Gemm90Space& s, const Gemm90At& at, int i) const {
+    const int thread = static_cast<int>(threadIdx.x) % 128, first = at.row + thread / 32 * 16 + thread % 32 / 4;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) slice.rows[h] = a[min(first + h * 8, s.m - 1) * a_m + i];
+#pragma unroll
+    for (int c = 0; c < Columns / 64; ++c) slice.columns[c] = b[min(at.column + c * 64, s.n - 1) / 128 * b_n + i];
+  }
+};
+
+/// The whole of a block's work. `kPair`: the columns of a tile are half those of b, half the same ones of `other`.
+template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, Gemm90Store kStore, bool kPair,
+          typename F, typename Blocks = NoBlocks>
+GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap* other, const TileMap* boxes, Out* out,
+                              const Gemm90Space& s, const F& finish, const Blocks& blocks = {}) {
+  constexpr int kOutColumns = kPair ? Columns / 2 : Columns;
+  constexpr Gemm90Tile kTile{Rows, Columns, sizeof(T), sizeof(Out), kStore};
   constexpr int kStages = kTile.stages(), kConsumers = kTile.consumers(), kSlice = kTile.slice();
-  constexpr int kStageBytes = kTile.a_bytes() + kTile.b_bytes();
-  constexpr int kLoaders = 2;
+  constexpr int kStageBytes = kTile.a_bytes() + kTile.b_bytes(), kLoaders = 2;
   static_assert(kStages >= 3, "too few stages");
   extern __shared__ unsigned char shared[];
   const uint32_t base = (shared_address(shared) + 1023) & ~1023u;
@@ -144,13 +112,14 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
       barrier_init(empty + i * 8, kConsumers);
     }
     barrier_publish();
-    tile_prefetch(&a);
-    tile_prefetch(&b);
-    if (kStore != Gemm90Store::elements) tile_prefetch(&boxes);
+    tile_prefetch(a);
+    tile_prefetch(b);
+    if (kPair) tile_prefetch(other);
+    if (kStore != Gemm90Store::elements) tile_prefetch(boxes);
   }
   __syncthreads();
 
-  const int tiles = (s.m + Rows - 1) / Rows * ((s.n + Columns - 1) / Columns) * s.batches;
+  const int tiles = (s.m + Rows - 1) / Rows * ((s.n + kOutColumns - 1) / kOutColumns) * s.batches;
   const int slices = (s.k + kSlice - 1) / kSlice;
 
   if (warpgroup == 0) {
@@ -162,25 +131,30 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     ring.skip(loader);
     int i = loader;
     for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x), i -= slices) {
-      const Gemm90At at = tile_at<Rows, Columns>(s, tile);
+      const Gemm90At at = tile_at<Rows, kOutColumns>(s, tile);
       for (; i < slices; i += kLoaders, ring.skip(kLoaders)) {
         barrier_wait(empty + ring.stage * 8, ring.phase);
         const uint32_t ready = full + ring.stage * 8;
         barrier_expect(ready, kStageBytes);
         const uint32_t to_a = base + ring.stage * kStageBytes, to_b = to_a + kTile.a_bytes();
         if (TurnA == 0) {
-          tile_load(to_a, &a, ready, i * kSlice, at.row, at.batch * s.a_step);
+          tile_load(to_a, a, ready, i * kSlice, at.row, at.batch * s.a_step);
         } else {
 #pragma unroll
           for (int j = 0; j < Rows / 64; ++j)
-            tile_load(to_a + j * 8192, &a, ready, at.row + j * 64, i * kSlice, at.batch * s.a_step);
+            tile_load(to_a + j * 8192, a, ready, at.row + j * 64, i * kSlice, at.batch * s.a_step);
         }
         if (TurnB == 0) {
-          tile_load(to_b, &b, ready, i * kSlice, at.column, at.batch * s.b_step);
+          tile_load(to_b, b, ready, i * kSlice, at.column, at.batch * s.b_step);
+          if (kPair) tile_load(to_b + kTile.b_bytes() / 2, other, ready, i * kSlice, at.column, at.batch * s.b_step);
         } else {
 #pragma unroll
-          for (int j = 0; j < Columns / 64; ++j)
-            tile_load(to_b + j * 8192, &b, ready, at.column + j * 64, i * kSlice, at.batch * s.b_step);
+          for (int j = 0; j < kOutColumns / 64; ++j) {
+            tile_load(to_b + j * 8192, b, ready, at.column + j * 64, i * kSlice, at.batch * s.b_step);
+            if (kPair)
+              tile_load(to_b + kTile.b_bytes() / 2 + j * 8192, other, ready, at.column + j * 64, i * kSlice,
+                        at.batch * s.b_step);
+          }
         }
       }
     }
@@ -192,11 +166,18 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
   const bool speaks = threadIdx.x % 128 == 0;
   Gemm90Ring<kStages> ring(0);
   using Mma = Wgmma<T, Columns>;
-  typename Mma::Sum d[Columns / 2];
+  typename Mma::Sum d[Columns / 2], total[kSumsInSlices<T> ? Columns / 2 : 1];
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
-    Gemm90At at = tile_at<Rows, Columns>(s, tile);
+    Gemm90At at = tile_at<Rows, kOutColumns>(s, tile);
     at.row += consumer * 64;
+    finish.announce(at, kOutColumns);
     int previous = 0;
+    if constexpr (kSumsInSlices<T>) {
+#pragma unroll
+      for (int j = 0; j < Columns / 2; ++j) total[j] = 0;
+    }
+    [[maybe_unused]] typename Blocks::template Slice<Columns> next_scales;
+    if constexpr (Blocks::kScaled) blocks.fetch(next_scales, s, at, 0);
     for (int i = 0; i < slices; ++i, ring.next()) {
       barrier_wait(full + ring.stage * 8, ring.phase);
       const uint32_t from_a = base + ring.stage * kStageBytes + consumer * 8192;
@@ -207,28 +188,90 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
         // Along K: 32 bytes further in the row. Turned: 16 rows of 128 bytes further.
         const uint64_t x = tile_descriptor(from_a + q * (TurnA ? 2048 : 32), 16, 1024);
         const uint64_t y = tile_descriptor(from_b + q * (TurnB ? 2048 : 32), TurnB ? 8192 : 16, 1024);
-        Mma::template run<TurnA, TurnB>(d, x, y, i | q);
+        Mma::template run<TurnA, TurnB>(d, x, y, kSumsInSlices<T> ? q : i | q);
       }
       wgmma_commit();
-      if (i > 0) {
-        wgmma_wait<1>();
-        if (speaks) barrier_arrive(empty + previous * 8);
+      if constexpr (kSumsInSlices<T> && Blocks::kScaled) {
+        const auto now = next_scales;
+        if (i + 1 < slices) blocks.fetch(next_scales, s, at, i + 1);
+        wgmma_wait<0>();
+        if (speaks) barrier_arrive(empty + ring.stage * 8);
+#pragma unroll
+        for (int j = 0; j < Columns / 2; ++j) total[j] = __fmaf_rn(d[j], now.factor(j), total[j]);
+      } else if constexpr (kSumsInSlices<T>) {
+        wgmma_wait<0>();
+        if (speaks) barrier_arrive(empty + ring.stage * 8);
+#pragma unroll
+        for (int j = 0; j < Columns / 2; ++j) total[j] += d[j];
+      } else {
+        if (i > 0) {
+          wgmma_wait<1>();
+          if (speaks) barrier_arrive(empty + previous * 8);
+        }
+        previous = ring.stage;
       }
-      previous = ring.stage;
     }
-    wgmma_wait<0>();
-    if (speaks) barrier_arrive(empty + previous * 8);
+    typename F::template Operands<kTile.box_bytes() / static_cast<int>(sizeof(Out))> operands;
+    if (!kSumsInSlices<T>) finish.fetch(operands, at);
+    if constexpr (!kSumsInSlices<T>) {
+      wgmma_wait<0>();
+      if (speaks) barrier_arrive(empty + previous * 8);
+    }
+    keep_sums(d);
+    if (kSumsInSlices<T>) finish.fetch(operands, at);
+    const typename Mma::Sum* sums = kSumsInSlices<T> ? total : d;
+    if constexpr (kPair) {
+#pragma unroll
+      for (int j = 0; j < kOutColumns / 2; ++j) d[j] = silu_short(d[j]) * d[j + kOutColumns / 2];
+    }
 
     const uint32_t buffers = leaving + consumer * kTile.store_bytes();
     if constexpr (kStore == Gemm90Store::boxes) {
-      store_boxes<Out, Columns, kTile.box_columns()>(&boxes, buffers, d, 1 + consumer, at);
+      store_boxes<Out, kOutColumns, kTile.box_bytes()>(boxes, buffers, sums, 1 + consumer, at, finish, operands);
     } else if constexpr (kStore == Gemm90Store::turned_boxes) {
-      store_turned<Out, Columns>(&boxes, buffers, d, 1 + consumer, at);
+      store_turned<Out, kOutColumns>(boxes, buffers, sums, 1 + consumer, at);
     } else {
-      store_elements<Out, typename Mma::Sum, Columns>(out + at.batch * s.out_batch, d, s, at.row, at.column);
+      store_elements<Out, kOutColumns>(out + at.batch * s.out_batch, sums, s, at);
     }
   }
   if (speaks) store_wait();
+}
+
+template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, Gemm90Store kStore>
+__global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
+    gemm90(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, const __grid_constant__ TileMap boxes,
+           Out* out, const __grid_constant__ Gemm90Space s) {
+  run_gemm90<T, Out, Rows, Columns, TurnA, TurnB, kStore, false>(&a, &b, &b, &boxes, out, s, NoFinish{});
+}
+
+/// With an epilogue.
+template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, int Steps>
+__global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
+    gemm90_fused(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
+                 const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Space s,
+                 const __grid_constant__ Gemm90Epilogue e, const Out* bias, const Out* residual, const float* scale_m,
+                 const float* scale_n) {
+  run_gemm90<T, Out, Rows, Columns, TurnA, TurnB, Gemm90Store::boxes, false>(
+      &a, &b, &b, &boxes, out, s, Finish<Out, Steps>{s, e, bias, residual, scale_m, scale_n});
+}
+
+/// silu(a x b) times (a x other).
+template <typename T, typename Out, int Rows, int Columns, int TurnB>
+__global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
+    gemm90_swiglu(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
+                  const __grid_constant__ TileMap other, const __grid_constant__ TileMap boxes, Out* out,
+                  const __grid_constant__ Gemm90Space s) {
+  run_gemm90<T, Out, Rows, Columns, 0, TurnB, Gemm90Store::boxes, true>(&a, &b, &other, &boxes, out, s, NoFinish{});
+}
+
+/// FP8 operands with scales of blocks.
+template <typename T, typename Out, int Rows, int Columns>
+__global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
+    gemm90_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
+                  const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Space s,
+                  const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n) {
+  run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(
+      &a, &b, &b, &boxes, out, s, NoFinish{}, BlockScales{scale_a, scale_b, scale_a_m, scale_b_n});
 }
 
 }  // namespace gpukit

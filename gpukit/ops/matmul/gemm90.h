@@ -30,7 +30,8 @@ struct Gemm90Facts {
   int sm_count;
 };
 
-/// nullopt where the copy engine cannot read the operands as they lie, or K is 0.
+/// nullopt where there is no kernel for the dtypes, the copy engine cannot read the operands as they lie, or K is 0.
+/// float32 is for TF32.
 std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts);
 void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b);
 

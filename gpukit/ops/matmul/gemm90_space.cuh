@@ -11,6 +11,17 @@ struct Gemm90Space {
   int64_t out_m, out_n, out_batch;
 };
 
+/// What happens to a sum before it is rounded and stored: times alpha, scale_m of its row and scale_n of its column,
+/// plus bias, through an activation, plus residual. What an array is missing for is left out.
+enum class Activation : int32_t { none, relu, gelu, silu };
+
+struct Gemm90Epilogue {
+  float alpha;
+  Activation activation;
+  int32_t scale_m, scale_n;  // 0 where one scale serves all rows or columns, else 1
+  int64_t residual_m, residual_batch;
+};
+
 /// How a tile leaves: as boxes with N or with M dense in memory, or element by element with any strides.
 enum class Gemm90Store { boxes, turned_boxes, elements };
 
@@ -18,7 +29,7 @@ enum class Gemm90Store { boxes, turned_boxes, elements };
 /// bytes, one row of the swizzle.
 struct Gemm90Tile {
   int rows, columns;
-  int element_bytes;
+  int element_bytes, out_bytes;
   Gemm90Store store;
 
   static constexpr int kSliceBytes = 128, kBarrierBytes = 256, kMaxStages = 16;
@@ -29,13 +40,15 @@ struct Gemm90Tile {
   constexpr int threads() const { return 128 * (consumers() + 1); }
   constexpr int a_bytes() const { return rows * kSliceBytes; }
   constexpr int b_bytes() const { return columns * kSliceBytes; }
-  /// Columns of one box on its way out.
-  constexpr int box_columns() const { return columns % 64 == 0 ? 64 : columns % 32 == 0 ? 32 : 16; }
+  /// Bytes of a row of one box on its way out: 128, or what divides the columns.
+  constexpr int box_bytes() const {
+    const int row = columns * out_bytes;
+    return row % 128 == 0 ? 128 : row % 64 == 0 ? 64 : 32;
+  }
   /// Boxes on their way out, of one consumer: two in turns, or the whole of a turned tile.
   constexpr int store_bytes() const {
-    return store == Gemm90Store::boxes          ? 2 * 64 * box_columns() * 2
-           : store == Gemm90Store::turned_boxes ? columns * kSliceBytes
-                                                : 0;
+    if (store == Gemm90Store::elements) return 0;
+    return store == Gemm90Store::boxes ? 2 * 64 * box_bytes() : columns * 64 * out_bytes;
   }
   constexpr int stages() const {
     const int fit = (kShared - kBarrierBytes - consumers() * store_bytes()) / (a_bytes() + b_bytes());

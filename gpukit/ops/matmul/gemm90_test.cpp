@@ -63,7 +63,7 @@ TEST(Gemm90Plan, OutputsTheEngineCannotWriteGoByElement) {
   EXPECT_EQ(chosen(make_space(256, 257, 64)),
             "wgmma 128x128x64, 7 stages, a along k, b along k, stored by element, 6 blocks");
   EXPECT_EQ(chosen(make_space(256, 256, 64), facts(132, DType::float32)),
-            "wgmma 128x128x64, 7 stages, a along k, b along k, stored by element, 4 blocks");
+            "wgmma 64x128x64, 8 stages, a along k, b along k, stored by box, 8 blocks");
   Gemm90Facts f = facts();
   f.out_aligned = false;
   EXPECT_NE(chosen(make_space(256, 256, 64), f).find("by element"), std::string::npos);
@@ -82,6 +82,20 @@ TEST(Gemm90Plan, OperandsTheEngineCannotReadAreRefused) {
   MatmulSpace repeated = make_space(64, 64, 64);
   repeated.b_n = 0;
   EXPECT_EQ(chosen(repeated), "none");
+}
+
+TEST(Gemm90Plan, OtherTypesLieAlongK) {
+  const auto of = [](DType input, DType out, bool b_along_k) {
+    return chosen(make_space(4096, 4096, 4096, b_along_k), {input, out, true, true, true, 132});
+  };
+  EXPECT_EQ(of(DType::float32, DType::float32, true),
+            "wgmma 128x256x32, 4 stages, a along k, b along k, stored by box, 132 blocks");
+  EXPECT_EQ(of(DType::int8, DType::int32, true),
+            "wgmma 128x256x128, 4 stages, a along k, b along k, stored by box, 132 blocks");
+  EXPECT_EQ(of(DType::float32, DType::float32, false), "none");
+  EXPECT_EQ(of(DType::int8, DType::int32, false), "none");
+  EXPECT_EQ(of(DType::int8, DType::int8, true), "none");
+  EXPECT_EQ(of(DType::float64, DType::float64, true), "none");
 }
 
 TEST(Gemm90Plan, AColumnMajorOutputSwapsTheOperands) {
@@ -124,7 +138,7 @@ TEST(Gemm90Plan, SharedMemoryFits) {
   for (int rows : {64, 128})
     for (int columns : {16, 32, 64, 96, 128, 192, 256})
       for (Gemm90Store store : {Gemm90Store::boxes, Gemm90Store::turned_boxes, Gemm90Store::elements}) {
-        const Gemm90Tile tile{rows, columns, 2, store};
+        const Gemm90Tile tile{rows, columns, 2, 4, store};
         if (tile.stages() < 3) continue;
         EXPECT_LE(tile.shared_bytes(), 227 * 1024);
         EXPECT_LE(tile.stages() * 16, Gemm90Tile::kBarrierBytes);

@@ -73,6 +73,9 @@ GPUKIT_DEVICE void store_matrices_transposed(uint32_t address, uint32_t m0, uint
                : "memory");
 }
 
+/// Asks for a line of memory to be in the L2 soon.
+GPUKIT_DEVICE void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
 template <int Registers>
 GPUKIT_DEVICE void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));

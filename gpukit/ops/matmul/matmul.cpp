@@ -3,10 +3,8 @@
 #include <string>
 
 #include "gpukit/ops/common/operand.h"
-#include "gpukit/ops/elementwise/binary.h"
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/copy.h"
-#include "gpukit/ops/elementwise/unary.h"
 #include "gpukit/ops/matmul/matmul_impl.h"
 
 namespace gpukit {
@@ -56,7 +54,7 @@ DTypes choose_dtypes(const char* op, const Array& a, const Array& b, std::option
   return {*asked, *asked};
 }
 
-/// TF32 is for float32 alone; today it is computed exactly, which every TF32 result is an approximation of.
+/// TF32 is for float32 alone. The CPU computes exactly, which every TF32 result is an approximation of.
 void check_precision(const char* op, MatmulPrecision precision, const Array& a, const Array& b) {
   if (precision != MatmulPrecision::tf32) return;
   if (a.dtype() != DType::float32 || b.dtype() != DType::float32)
@@ -114,7 +112,7 @@ Array product(const char* op, const Array& a, const Array& b, const MatmulOption
   const MatmulSpace space = make_space(target.strides(), left, right, shapes);
   switch (target.device().kind) {
     case DeviceKind::cpu: cpu::matmul(target, left, right, space); break;
-    case DeviceKind::cuda: cuda::matmul(target, left, right, space, options.kernel); break;
+    case DeviceKind::cuda: cuda::matmul(target, left, right, space, options); break;
   }
   if (buffer) copy_into(result, target);
   return result;
@@ -147,7 +145,7 @@ std::string explain_matmul(const Array& a, const Array& b, const MatmulOptions& 
   const MatmulSpace space = make_space(contiguous_strides(shapes.out), a, b, shapes);
   switch (a.device().kind) {
     case DeviceKind::cpu: text += "tiles of 64x64, one fused multiply-add for each k in ascending order"; break;
-    case DeviceKind::cuda: text += cuda::explain_matmul(a, b, dtypes.out, space, options.kernel); break;
+    case DeviceKind::cuda: text += cuda::explain_matmul(a, b, dtypes.out, space, options); break;
   }
   return text;
 }
@@ -167,25 +165,6 @@ Array batched_matmul(const Array& a, const Array& b, const Array* out) {
 Array transpose(const Array& a) {
   if (a.ndim() != 2) throw ShapeError("transpose", "a", "be a 2D array (2 dimensions)", a.shape().str());
   return a.transpose();
-}
-
-Array linear_bias_gelu(const Array& input, const Array& weight, const Array& bias, const Array* out) {
-  constexpr const char* kOp = "linear_bias_gelu";
-  check_same_device(kOp, input, weight);
-  check_same_device(kOp, input, bias);
-  check_floating(kOp, "input", input);
-  check_dtype(kOp, "weight", weight, input.dtype());
-  check_dtype(kOp, "bias", bias, input.dtype());
-  if (input.ndim() != 2) throw ShapeError(kOp, "input", "be a 2D array (2 dimensions)", input.shape().str());
-  if (weight.ndim() != 2) throw ShapeError(kOp, "weight", "be a 2D array (2 dimensions)", weight.shape().str());
-  check_shape(kOp, "bias", bias, {weight.shape(0)});
-  const DType wide = matmul_wide_dtype(input.dtype());
-  const Array sums = product(kOp, input, weight.transpose(), {.out_dtype = wide}, nullptr);
-  add(sums, astype(bias, wide), &sums);
-  if (wide == input.dtype() && out != nullptr) return gelu(sums, out);
-  gelu(sums, &sums);
-  if (wide == input.dtype()) return sums;
-  return cast(kOp, sums, input.dtype(), out);
 }
 
 }  // namespace gpukit

@@ -17,13 +17,14 @@ namespace gpukit {
 enum class MatmulPrecision : uint8_t {
   automatic,  // exact, or what PYGPUKIT_ALLOW_TF32 allows
   exact,      // float32 products and sums
-  tf32,       // float32 inputs may be rounded to TF32; exact results are a valid answer and what is given today
+  tf32,       // float32 inputs may be rounded to TF32 (10 bits of mantissa); the CPU computes exactly all the same
 };
 
 /// Which kernels of a GPU serve; what cannot serve a product is refused.
 enum class MatmulKernel : uint8_t {
   automatic,
   wgmma,  // tensor cores of sm_90, operands moved by the copy engine
+  mma,    // tensor cores of sm_80 and later, any strides
   simt,   // CUDA cores, any chip, any strides
 };
 
@@ -47,10 +48,5 @@ Array batched_matmul(const Array& a, const Array& b, const Array* out = nullptr)
 
 /// The transposed view of a 2-D array. Throws ShapeError for other ranks; permute takes those.
 Array transpose(const Array& a);
-
-/// gelu(input @ weight.T + bias), the tanh form. `input` is [m, k], `weight` [n, k], `bias` [n], all of one float
-/// dtype; sums and activation are float32 (float64 for float64) and rounded once. Throws ShapeError, DTypeError,
-/// DeviceError.
-Array linear_bias_gelu(const Array& input, const Array& weight, const Array& bias, const Array* out = nullptr);
 
 }  // namespace gpukit

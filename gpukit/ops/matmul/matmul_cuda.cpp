@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <optional>
+#include <variant>
 
+#include "gpukit/base/env.h"
 #include "gpukit/base/error.h"
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/matmul/gemm80.h"
 #include "gpukit/ops/matmul/gemm90.h"
 #include "gpukit/ops/matmul/matmul_impl.h"
 
@@ -19,10 +22,15 @@ const jit::KernelSet kernels(kSource, {"gpukit::matmul<{T}, {T}>"},
 const jit::KernelSet wide_float_kernels(kSource, {"gpukit::matmul<{T}, float>"}, {DType::float16, DType::bfloat16});
 const jit::KernelSet wide_integer_kernels(kSource, {"gpukit::matmul<{T}, int>"}, {DType::int8});
 
-jit::LaunchConfig plan_simt(const MatmulSpace& s) {
+/// CUDA cores: any dtype, any strides.
+struct SimtPlan {
+  jit::LaunchConfig config;
+};
+
+SimtPlan plan_simt(const MatmulSpace& s) {
   constexpr int64_t kTile = 64, kMaxGrid = 0x7fffffff;
   const int64_t tiles = ((s.m + kTile - 1) / kTile) * ((s.n + kTile - 1) / kTile) * s.batches;
-  return {.grid_x = static_cast<unsigned>(std::min(tiles, kMaxGrid)), .block_x = 256};
+  return {{.grid_x = static_cast<unsigned>(std::min(tiles, kMaxGrid)), .block_x = 256}};
 }
 
 const jit::Kernel& simt_kernel(DType input, DType out) {
@@ -30,40 +38,65 @@ const jit::Kernel& simt_kernel(DType input, DType out) {
   return input == DType::int8 ? wide_integer_kernels.get(0, input) : wide_float_kernels.get(0, input);
 }
 
-/// The wgmma plan, where the chip and the operands allow one and `wanted` does.
-std::optional<Gemm90Plan> plan_wgmma(const Array& a, const Array& b, DType out, bool out_aligned,
-                                     const MatmulSpace& space, MatmulKernel wanted) {
-  if (wanted == MatmulKernel::simt) return std::nullopt;
-  std::optional<Gemm90Plan> plan;
-  const bool has_kernels = a.dtype() == DType::float16 || a.dtype() == DType::bfloat16;
-  if (has_kernels && a.context().properties().sm_major == 9)
-    plan = plan_gemm90(space, {.input = a.dtype(),
-                               .out = out,
-                               .a_aligned = is_aligned(a),
-                               .b_aligned = is_aligned(b),
-                               .out_aligned = out_aligned,
-                               .sm_count = runtime::current_sm_count(a.device())});
-  if (!plan && wanted == MatmulKernel::wgmma)
-    throw UnsupportedError(
-        "matmul: kernel 'wgmma' needs float16 or bfloat16 operands on sm_90 whose rows start at multiples of 16 bytes, "
-        "got " +
-        std::string(name(a.dtype())) + " with strides " + a.strides().str() + " and " + b.strides().str());
-  return plan;
+using Plan = std::variant<Gemm90Plan, Gemm80Plan, SimtPlan>;
+
+[[noreturn]] void refuse(const char* kernel, const char* needs, const Array& a, const Array& b) {
+  throw UnsupportedError(std::string("matmul: kernel '") + kernel + "' needs " + needs + ", got " + name(a.dtype()) +
+                         " with strides " + a.strides().str() + " and " + b.strides().str());
+}
+
+/// Tensor cores for 16-bit floats, int8 and float32 that may be rounded to TF32: sm_90's own where they can read the
+/// operands, else those every chip since sm_80 has. Both give the same bits.
+Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, const MatmulSpace& space,
+               const MatmulOptions& options) {
+  const MatmulKernel wanted = options.kernel;
+  const auto may = [&](MatmulKernel kernel) { return wanted == MatmulKernel::automatic || wanted == kernel; };
+  const driver::DeviceProperties& chip = a.context().properties();
+  const bool exact =
+      a.dtype() == DType::float32 && (options.precision == MatmulPrecision::exact ||
+                                      (options.precision == MatmulPrecision::automatic && !env::allow_tf32()));
+  if (may(MatmulKernel::wgmma)) {
+    if (chip.sm_major == 9 && !exact) {
+      const auto plan = plan_gemm90(space, {.input = a.dtype(),
+                                            .out = out,
+                                            .a_aligned = is_aligned(a),
+                                            .b_aligned = is_aligned(b),
+                                            .out_aligned = out_aligned,
+                                            .sm_count = runtime::current_sm_count(a.device())});
+      if (plan) return *plan;
+    }
+    if (wanted == MatmulKernel::wgmma)
+      refuse("wgmma", "sm_90 and float16, bfloat16, int8 or tf32 operands whose rows start at multiples of 16 bytes", a,
+             b);
+  }
+  if (may(MatmulKernel::mma)) {
+    if (chip.sm_major >= 8 && !exact && gemm80_has(a.dtype(), out))
+      return plan_gemm80(space, a.dtype(), is_aligned(a), is_aligned(b), runtime::current_sm_count(a.device()));
+    if (wanted == MatmulKernel::mma) refuse("mma", "sm_80 or later and float16, bfloat16, int8 or tf32 operands", a, b);
+  }
+  return plan_simt(space);
 }
 
 }  // namespace
 
-void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, MatmulKernel kernel) {
-  if (const auto plan = plan_wgmma(a, b, out.dtype(), is_aligned(out), space, kernel))
-    return launch_gemm90(*plan, out, a, b);
-  jit::launch(simt_kernel(a.dtype(), out.dtype()), out.device(), plan_simt(space), write(out), read(a), read(b), space);
+void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, const MatmulOptions& options) {
+  const Plan plan = make_plan(a, b, out.dtype(), is_aligned(out), space, options);
+  if (const auto* wgmma = std::get_if<Gemm90Plan>(&plan)) return launch_gemm90(*wgmma, out, a, b);
+  if (const auto* mma = std::get_if<Gemm80Plan>(&plan)) return gemm80(out, a, b, space, *mma);
+  jit::launch(simt_kernel(a.dtype(), out.dtype()), out.device(), std::get<SimtPlan>(plan).config, write(out), read(a),
+              read(b), space);
 }
 
-std::string explain_matmul(const Array& a, const Array& b, DType out, const MatmulSpace& space, MatmulKernel kernel) {
-  if (const auto plan = plan_wgmma(a, b, out, true, space, kernel))
-    return plan->str() + "; one accumulator, k ascending in steps of 16";
-  return "CUDA cores, tiles of 64x64, " + std::to_string(plan_simt(space).grid_x) +
-         " blocks; one fused multiply-add for each k in ascending order";
+std::string explain_matmul(const Array& a, const Array& b, DType out, const MatmulSpace& space,
+                           const MatmulOptions& options) {
+  const Plan plan = make_plan(a, b, out, true, space, options);
+  if (const auto* simt = std::get_if<SimtPlan>(&plan))
+    return "CUDA cores, tiles of 64x64, " + std::to_string(simt->config.grid_x) +
+           " blocks; one fused multiply-add for each k in ascending order";
+  const auto* wgmma = std::get_if<Gemm90Plan>(&plan);
+  const std::string text = wgmma != nullptr ? wgmma->str() : std::get<Gemm80Plan>(plan).str(a.dtype());
+  if (a.dtype() == DType::int8) return text + "; exact";
+  return text + "; one accumulator, k ascending in steps of " + (a.dtype() == DType::float32 ? "8" : "16");
 }
 
 }  // namespace gpukit::cuda

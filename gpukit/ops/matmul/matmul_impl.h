@@ -23,10 +23,11 @@ void set_matmul_level(MatmulLevel level);
 void set_matmul_low_memory(bool low);
 }  // namespace cpu
 namespace cuda {
-/// Throws UnsupportedError when `kernel` cannot serve.
-void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, MatmulKernel kernel);
+/// Throws UnsupportedError when the kernel asked for cannot serve.
+void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, const MatmulOptions& options);
 /// The same product into a new array of `out` elements, in words.
-std::string explain_matmul(const Array& a, const Array& b, DType out, const MatmulSpace& space, MatmulKernel kernel);
+std::string explain_matmul(const Array& a, const Array& b, DType out, const MatmulSpace& space,
+                           const MatmulOptions& options);
 }  // namespace cuda
 
 }  // namespace gpukit

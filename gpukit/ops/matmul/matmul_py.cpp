@@ -28,9 +28,10 @@ MatmulKernel to_kernel(nb::handle kernel) {
   std::string text;
   if (nb::try_cast(kernel, text)) {
     if (text == "wgmma") return MatmulKernel::wgmma;
+    if (text == "mma") return MatmulKernel::mma;
     if (text == "simt") return MatmulKernel::simt;
   }
-  throw ArgumentError("matmul", "kernel", "be 'wgmma', 'simt' or None", nb::cast<std::string>(nb::str(kernel)));
+  throw ArgumentError("matmul", "kernel", "be 'wgmma', 'mma', 'simt' or None", nb::cast<std::string>(nb::str(kernel)));
 }
 
 MatmulOptions to_options(nb::handle use_tf32, nb::handle precision, nb::handle out_dtype, nb::handle kernel) {
@@ -55,7 +56,7 @@ void bind_matmul(nb::module_& m) {
       "a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for "
       "float32 only.\n"
       "out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).\n"
-      "kernel='wgmma' or 'simt' insists on one kind of kernel of a GPU; see explain_matmul.");
+      "kernel='wgmma', 'mma' or 'simt' insists on one kind of kernel of a GPU; see explain_matmul.");
   m.def(
       "explain_matmul",
       [](nb::handle a, nb::handle b, nb::handle use_tf32, nb::handle precision, nb::handle out_dtype,
@@ -82,17 +83,6 @@ void bind_matmul(nb::module_& m) {
   m.def(
       "transpose", [](nb::handle a) { return python::wrap(transpose(python::to_array("transpose", "a", a))); }, "a"_a,
       "The transposed view of a 2-D array.");
-  m.def(
-      "linear_bias_gelu",
-      [](nb::handle input, nb::handle weight, nb::handle bias, nb::handle out) {
-        const Array& x = python::to_array("linear_bias_gelu", "input", input);
-        const Array& w = python::to_array("linear_bias_gelu", "weight", weight);
-        const Array& b = python::to_array("linear_bias_gelu", "bias", bias);
-        return python::with_out("linear_bias_gelu", out,
-                                [&](const Array* target) { return linear_bias_gelu(x, w, b, target); });
-      },
-      "input"_a, "weight"_a, "bias"_a, nb::kw_only(), "out"_a = nb::none(),
-      "gelu(input @ weight.T + bias) in the tanh form, for input [m, k], weight [n, k] and bias [n].");
 }
 
 }  // namespace gpukit

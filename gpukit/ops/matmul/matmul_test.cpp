@@ -1,4 +1,5 @@
 #include "gpukit/ops/matmul/matmul.h"
+#include "gpukit/ops/matmul/linear.h"
 
 #include <gtest/gtest.h>
 

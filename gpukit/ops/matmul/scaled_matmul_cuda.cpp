@@ -3,7 +3,7 @@
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
-#include "gpukit/ops/matmul/scaled_matmul_impl.h"
+#include "gpukit/ops/matmul/scaled_gemm90.h"
 #include "gpukit/runtime/fault.h"
 
 namespace gpukit::cuda {
@@ -27,6 +27,8 @@ void any_format(const ScaledProduct& p) {
 }  // namespace
 
 /// The one place where a product meets its kernel.
-void scaled_matmul(const ScaledProduct& product) { any_format(product); }
+void scaled_matmul(const ScaledProduct& product) {
+  if (!launch_scaled_gemm90(product)) any_format(product);
+}
 
 }  // namespace gpukit::cuda

@@ -1,0 +1,256 @@
+// How the sums of a warpgroup leave a tile of gemm90: 64 rows by N columns, N / 2 registers a thread. Register 4j + i
+// of a thread stands in row lane / 4 + 8 (i / 2) of its warp's 16 rows and in column 8j + 2 (lane % 4) + i % 2.
+#pragma once
+#include "gpukit/ops/elementwise/math.cuh"
+#include "gpukit/ops/matmul/gemm90_space.cuh"
+#include "gpukit/ops/matmul/hopper.cuh"
+
+namespace gpukit {
+
+/// Two neighbours in a row as they are stored.
+template <typename Out>
+struct Pair {
+  static GPUKIT_DEVICE uint64_t of(Out low, Out high) {
+    uint64_t pair;
+    asm("mov.b64 %0, {%1, %2};" : "=l"(pair) : "r"(bits(low)), "r"(bits(high)));
+    return pair;
+  }
+  static GPUKIT_DEVICE uint32_t bits(float v) { return __float_as_uint(v); }
+  static GPUKIT_DEVICE uint32_t bits(int32_t v) { return static_cast<uint32_t>(v); }
+};
+template <>
+struct Pair<half> {
+  static GPUKIT_DEVICE uint32_t of(float low, float high) {
+    uint32_t pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+  }
+};
+template <>
+struct Pair<bfloat16> {
+  static GPUKIT_DEVICE uint32_t of(float low, float high) {
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+  }
+};
+
+GPUKIT_DEVICE void store_shared(uint32_t address, uint32_t v) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
+}
+GPUKIT_DEVICE void store_shared(uint32_t address, uint64_t v) {
+  asm volatile("st.shared.b64 [%0], %1;" ::"r"(address), "l"(v) : "memory");
+}
+
+struct Gemm90At {
+  int row, column, batch;
+};
+
+GPUKIT_DEVICE float silu_short(float v) { return v * reciprocal_approx(1.0f + exp_short(-v)); }
+
+/// The sums as they are.
+struct NoFinish {
+  template <typename Sum>
+  using Value = Sum;
+  template <int N>
+  struct Operands {};
+
+  GPUKIT_DEVICE void announce(const Gemm90At&, int) const {}
+  template <int N>
+  GPUKIT_DEVICE void fetch(Operands<N>&, const Gemm90At&) const {}
+  template <int N, typename Sum>
+  GPUKIT_DEVICE void apply(Sum (&to)[N / 2], const Sum* from, const Operands<N>&, const Gemm90At&) const {
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) to[i] = from[i];
+  }
+};
+
+template <typename Out>
+struct alignas(2 * sizeof(Out)) OutPair {
+  Out x, y;
+};
+
+/// Steps an instance is made for, a sum of these.
+inline constexpr int kScales = 1, kBias = 2, kResidual = 4;  // kBias: and the activation
+
+/// Gemm90Epilogue: see there. A null pointer's step is left out, too. Bias, scales and residual start at multiples of
+/// 16 bytes, and so do the rows of the residual; the output has an even number of columns.
+template <typename Out, int Steps>
+struct Finish {
+  template <typename Sum>
+  using Value = float;
+  /// What N columns need, asked for before it is needed.
+  template <int N>
+  struct Operands {
+    OutPair<Out> bias[Steps & kBias ? N / 8 : 1], residual[Steps & kResidual ? N / 4 : 1];
+    OutPair<float> scale[Steps & kScales ? N / 8 : 1];
+    float scale_m[2];
+  };
+  const Gemm90Space& s;
+  const Gemm90Epilogue& e;
+  const Out* bias;
+  const Out* residual;
+  const float* scale_m;
+  const float* scale_n;
+
+  /// A tile that will be finished later: its 64 rows of the residual may come nearer.
+  GPUKIT_DEVICE void announce(const Gemm90At& at, int columns) const {
+    constexpr int kLine = 128 / static_cast<int>(sizeof(Out));
+    if (!(Steps & kResidual) || residual == nullptr) return;
+    const int thread = static_cast<int>(threadIdx.x) % 128, row = at.row + thread / 2;
+    if (row >= s.m) return;
+    const Out* line = residual + at.batch * e.residual_batch + row * e.residual_m + at.column;
+    for (int c = thread % 2 * kLine; c < columns && at.column + c < s.n; c += 2 * kLine) prefetch_line(line + c);
+  }
+
+  /// N columns from `at` on. What lies outside of the output takes its neighbour's place.
+  template <int N>
+  GPUKIT_DEVICE void fetch(Operands<N>& o, const Gemm90At& at) const {
+    const int thread = static_cast<int>(threadIdx.x) % 128, lane = thread % 32;
+    const int first = at.row + thread / 32 * 16 + lane / 4, last = s.n - 2;
+    const int column = at.column + lane % 4 * 2;
+    const int rows[2] = {min(first, s.m - 1), min(first + 8, s.m - 1)};
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      o.scale_m[h] = e.alpha;
+      if (Steps & kScales && scale_m != nullptr) o.scale_m[h] *= scale_m[rows[h] * e.scale_m];
+      if (Steps & kScales && scale_n != nullptr && e.scale_n == 0) o.scale_m[h] *= scale_n[0];
+    }
+    if (Steps & kScales && scale_n != nullptr && e.scale_n != 0) {
+#pragma unroll
+      for (int j = 0; j < N / 8; ++j)
+        o.scale[j] = *reinterpret_cast<const OutPair<float>*>(scale_n + min(column + j * 8, last));
+    }
+    if (Steps & kBias && bias != nullptr) {
+#pragma unroll
+      for (int j = 0; j < N / 8; ++j)
+        o.bias[j] = *reinterpret_cast<const OutPair<Out>*>(bias + min(column + j * 8, last));
+    }
+    if (Steps & kResidual && residual != nullptr) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const Out* row = residual + at.batch * e.residual_batch + rows[h] * e.residual_m;
+#pragma unroll
+        for (int j = 0; j < N / 8; ++j)
+          o.residual[j * 2 + h] = *reinterpret_cast<const OutPair<Out>*>(row + min(column + j * 8, last));
+      }
+    }
+  }
+
+  template <int N, typename Sum>
+  GPUKIT_DEVICE void apply(float (&d)[N / 2], const Sum* from, const Operands<N>& o, const Gemm90At&) const {
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) d[i] = static_cast<float>(from[i]) * o.scale_m[i / 2 % 2];
+    if (Steps & kScales && scale_n != nullptr && e.scale_n != 0) {
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) d[i] *= i % 2 ? o.scale[i / 4].y : o.scale[i / 4].x;
+    }
+    if (Steps & kBias && bias != nullptr) {
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) d[i] += load(i % 2 ? o.bias[i / 4].y : o.bias[i / 4].x);
+    }
+    if (Steps & kBias && e.activation == Activation::relu) {
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) d[i] = fmaxf(d[i], 0.0f);
+    }
+    if (Steps & kBias && e.activation == Activation::gelu) {
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) d[i] = gelu_short(d[i]);
+    }
+    if (Steps & kBias && e.activation == Activation::silu) {
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) d[i] = silu_short(d[i]);
+    }
+    if (Steps & kResidual && residual != nullptr) {
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) d[i] += load(i % 2 ? o.residual[i / 2].y : o.residual[i / 2].x);
+    }
+  }
+};
+
+/// Element by element, with any strides.
+template <typename Out, int N, typename Sum>
+GPUKIT_DEVICE void store_elements(Out* out, const Sum* d, const Gemm90Space& s, const Gemm90At& at) {
+  const int warp = static_cast<int>(threadIdx.x) % 128 / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int first = at.row + warp * 16 + lane / 4;
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) {
+    const int row = first + i / 2 % 2 * 8, column = at.column + i / 4 * 8 + lane % 4 * 2 + i % 2;
+    if (row < s.m && column < s.n) out[row * s.out_m + column * s.out_n] = store<Out>(d[i]);
+  }
+}
+
+/// By boxes of kBytes a row, through two buffers in turns. Called by a whole warpgroup; `barrier` is its own.
+/// `operands` are those of the first box.
+template <typename Out, int N, int kBytes, typename Sum, typename F>
+GPUKIT_DEVICE void store_boxes(const TileMap* map, uint32_t buffers, const Sum* d, int barrier, Gemm90At at,
+                               const F& finish, typename F::template Operands<kBytes / sizeof(Out)>& operands) {
+  constexpr int kColumns = kBytes / static_cast<int>(sizeof(Out));
+  const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
+#pragma unroll
+  for (int box = 0; box < N / kColumns; ++box, at.column += kColumns) {
+    const uint32_t buffer = buffers + (box & 1) * 64 * kBytes;
+    typename F::template Value<Sum> v[kColumns / 2];
+    finish.template apply<kColumns>(v, &d[box * kColumns / 2], operands, at);
+    if (box + 1 < N / kColumns) finish.template fetch<kColumns>(operands, {at.row, at.column + kColumns, at.batch});
+    if (thread == 0) store_wait_read<1>();
+    named_barrier(barrier, 128);
+    if constexpr (sizeof(Out) == 2) {
+      const int row = warp * 16 + lane % 16;
+      const int swizzle = kBytes == 128 ? row & 7 : kBytes == 64 ? row >> 1 & 3 : row >> 2 & 1;
+#pragma unroll
+      for (int h = 0; h < kColumns / 16; ++h)
+        store_matrices(buffer + row * kBytes + ((h * 2 + lane / 16) ^ swizzle) * 16,
+                       Pair<Out>::of(v[h * 8], v[h * 8 + 1]), Pair<Out>::of(v[h * 8 + 2], v[h * 8 + 3]),
+                       Pair<Out>::of(v[h * 8 + 4], v[h * 8 + 5]), Pair<Out>::of(v[h * 8 + 6], v[h * 8 + 7]));
+    } else {
+#pragma unroll
+      for (int i = 0; i < kColumns / 4; ++i) {
+        const int row = warp * 16 + lane / 4 + i % 2 * 8, chunk = i / 2 * 2 + lane % 4 / 2;
+        store_shared(buffer + row * kBytes + (chunk ^ (row & 7)) * 16 + lane % 2 * 8,
+                     Pair<Out>::of(v[i * 2], v[i * 2 + 1]));
+      }
+    }
+    shared_publish();
+    named_barrier(barrier, 128);
+    if (thread == 0) {
+      tile_store(map, buffer, at.column, at.row, at.batch);
+      store_commit();
+    }
+  }
+}
+
+/// Boxes with the rows dense in memory: 128 bytes of rows by N columns each.
+template <typename Out, int N, typename Sum>
+GPUKIT_DEVICE void store_turned(const TileMap* map, uint32_t buffer, const Sum* v, int barrier, const Gemm90At& at) {
+  constexpr int kRows = 128 / static_cast<int>(sizeof(Out));  // of a box
+  const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
+  if (thread == 0) store_wait_read<0>();
+  named_barrier(barrier, 128);
+  if constexpr (sizeof(Out) == 2) {
+#pragma unroll
+    for (int h = 0; h < N / 16; ++h) {
+      const int column = h * 16 + lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
+      store_matrices_transposed(buffer + column * 128 + (chunk ^ lane % 8) * 16, Pair<Out>::of(v[h * 8], v[h * 8 + 1]),
+                                Pair<Out>::of(v[h * 8 + 2], v[h * 8 + 3]), Pair<Out>::of(v[h * 8 + 4], v[h * 8 + 5]),
+                                Pair<Out>::of(v[h * 8 + 6], v[h * 8 + 7]));
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      const int row = warp * 16 + lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+      store_shared(buffer + row / kRows * N * 128 + column * 128 + (row % kRows / 4 ^ column % 8) * 16 + row % 4 * 4,
+                   Pair<Out>::bits(v[i]));
+    }
+  }
+  shared_publish();
+  named_barrier(barrier, 128);
+  if (thread == 0) {
+#pragma unroll
+    for (int box = 0; box < 64 / kRows; ++box)
+      tile_store(map, buffer + box * N * 128, at.row + box * kRows, at.column, at.batch);
+    store_commit();
+  }
+}
+
+}  // namespace gpukit

@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/matmul/linear.h"
+
+namespace gpukit::cuda {
+namespace {
+
+constexpr int kRows = 128;
+const std::vector<DType> kDTypes = {DType::float16, DType::bfloat16};
+
+jit::KernelSet make_set(const std::string& name) {
+  return jit::KernelSet("gpukit/ops/matmul/gemm90.cuh", {name}, kDTypes, {"90a"});
+}
+
+/// A bias or an activation, a residual, or both; wide and narrow tiles. With both there is no room for a wide one.
+const jit::KernelSet wide_bias = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 256, 0, 0, gpukit::kBias>");
+const jit::KernelSet wide_residual = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 256, 0, 0, gpukit::kResidual>");
+const jit::KernelSet narrow_bias = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 128, 0, 0, gpukit::kBias>");
+const jit::KernelSet narrow_residual = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 128, 0, 0, gpukit::kResidual>");
+const jit::KernelSet narrow_both =
+    make_set("gpukit::gemm90_fused<{T}, {T}, 128, 128, 0, 0, gpukit::kBias + gpukit::kResidual>");
+const jit::KernelSet wide_swiglu = make_set("gpukit::gemm90_swiglu<{T}, {T}, 128, 256, 0>");
+const jit::KernelSet narrow_swiglu = make_set("gpukit::gemm90_swiglu<{T}, {T}, 128, 128, 0>");
+
+/// Rows of dense 16-bit elements that start at multiples of 16 bytes.
+bool engine_takes(const Array& x) {
+  return is_aligned(x) && (x.strides()[1] == 1 || x.shape(1) == 1) &&
+         (x.shape(0) == 1 || (x.strides()[0] > 0 && x.strides()[0] % 8 == 0));
+}
+
+bool fits(const Array& out, const Array& input, const Array& weight) {
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
+  return out.context().properties().sm_major == 9 &&
+         (input.dtype() == DType::float16 || input.dtype() == DType::bfloat16) && input.shape(1) > 0 &&
+         std::max({input.shape(0), input.shape(1), weight.shape(0)}) <= kMax && weight.shape(0) % 2 == 0 &&
+         engine_takes(out) && engine_takes(input) && engine_takes(weight);
+}
+
+jit::Boxes boxes(const memory::Use& use, const Array& x, int columns, int rows) {
+  driver::BoxLayout l;
+  l.dtype = x.dtype();
+  l.shape[0] = x.shape(1);
+  l.shape[1] = x.shape(0);
+  l.strides[0] = l.strides[1] = x.shape(0) == 1 ? ceil_div(x.shape(1) * 2, 16) * 16 : x.strides()[0] * 2;
+  l.box[0] = columns;
+  l.box[1] = rows;
+  l.swizzle = driver::BoxLayout::Swizzle::bytes128;
+  return {use, l};
+}
+
+/// A tile of `columns` output columns that `loaded` columns of weights are loaded for.
+struct Shape {
+  Gemm90Tile tile;
+  jit::LaunchConfig config;
+  Gemm90Space space;
+
+  Shape(const Array& out, const Array& input, int loaded, int columns) : tile{kRows, loaded, 2, 2, Gemm90Store::boxes} {
+    const int64_t m = out.shape(0), n = out.shape(1), row_tiles = ceil_div(m, kRows);
+    const int64_t tiles = row_tiles * ceil_div(n, columns);
+    config = {.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles, runtime::current_sm_count(out.device()))),
+              .block_x = static_cast<unsigned>(tile.threads()),
+              .shared_bytes = static_cast<unsigned>(tile.shared_bytes())};
+    space = {.m = static_cast<int32_t>(m),
+             .n = static_cast<int32_t>(n),
+             .k = static_cast<int32_t>(input.shape(1)),
+             .batches = 1,
+             .a_step = 0,
+             .b_step = 0,
+             .group = static_cast<int32_t>(std::min<int64_t>(8, row_tiles)),
+             .out_m = out.strides()[0],
+             .out_n = 1,
+             .out_batch = 0};
+  }
+};
+
+/// Wide tiles do 1.04 times the work of two narrow ones in their time.
+bool wide_is_faster(const Array& out, int wide, int narrow) {
+  const int sm_count = runtime::current_sm_count(out.device());
+  const auto turns = [&](int columns) {
+    return static_cast<double>(ceil_div(ceil_div(out.shape(0), kRows) * ceil_div(out.shape(1), columns), sm_count));
+  };
+  return turns(wide) * 2.0 <= turns(narrow) * 1.04;
+}
+
+}  // namespace
+
+bool launch_linear(const Array& out, const Array& input, const Array& weight, const LinearOptions& options) {
+  if (!fits(out, input, weight)) return false;
+  const Array &bias = options.bias, &residual = options.residual;
+  if (bias.defined() && (!is_aligned(bias) || (bias.strides()[0] != 1 && bias.shape(0) > 1))) return false;
+  if (residual.defined() && !engine_takes(residual)) return false;
+  const bool first = bias.defined() || options.activation != Activation::none;
+  const bool both = first && residual.defined();
+  const bool wide = !both && wide_is_faster(out, 256, 128);
+  const jit::KernelSet& set = both                 ? narrow_both
+                              : residual.defined() ? (wide ? wide_residual : narrow_residual)
+                                                   : (wide ? wide_bias : narrow_bias);
+  const int columns = wide ? 256 : 128;
+  const Shape shape(out, input, columns, columns);
+  const Gemm90Epilogue epilogue{.alpha = options.alpha,
+                                .activation = options.activation,
+                                .scale_m = 0,
+                                .scale_n = 0,
+                                .residual_m = residual.defined() ? residual.strides()[0] : 0,
+                                .residual_batch = 0};
+  jit::launch(set.get(0, input.dtype()), out.device(), shape.config, boxes(read(input), input, 64, kRows),
+              boxes(read(weight), weight, 64, columns), boxes(write(out), out, 64, 64), write(out), shape.space,
+              epilogue, read_if(bias), read_if(residual), memory::Use{}, memory::Use{});
+  return true;
+}
+
+bool launch_linear_swiglu(const Array& out, const Array& input, const Array& gate, const Array& up) {
+  if (!fits(out, input, gate) || !engine_takes(up)) return false;
+  const int columns = wide_is_faster(out, 128, 64) ? 128 : 64;
+  const Shape shape(out, input, 2 * columns, columns);
+  const jit::KernelSet& set = columns == 128 ? wide_swiglu : narrow_swiglu;
+  jit::launch(set.get(0, input.dtype()), out.device(), shape.config, boxes(read(input), input, 64, kRows),
+              boxes(read(gate), gate, 64, columns), boxes(read(up), up, 64, columns), boxes(write(out), out, 64, 64),
+              write(out), shape.space);
+  return true;
+}
+
+}  // namespace gpukit::cuda

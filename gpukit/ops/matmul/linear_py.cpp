@@ -1,0 +1,68 @@
+#include <nanobind/stl/string.h>
+
+#include "gpukit/ops/matmul/linear.h"
+#include "gpukit/python/bind.h"
+
+namespace gpukit {
+namespace {
+
+Activation to_activation(nb::handle activation) {
+  if (activation.is_none()) return Activation::none;
+  std::string text;
+  if (nb::try_cast(activation, text)) {
+    if (text == "relu") return Activation::relu;
+    if (text == "gelu") return Activation::gelu;
+    if (text == "silu") return Activation::silu;
+  }
+  throw ArgumentError("linear", "activation", "be 'relu', 'gelu', 'silu' or None",
+                      nb::cast<std::string>(nb::str(activation)));
+}
+
+Array to_optional(const char* argument, nb::handle value) {
+  const Array* array = python::to_optional_array("linear", argument, value);
+  return array == nullptr ? Array() : *array;
+}
+
+}  // namespace
+
+void bind_linear(nb::module_& m) {
+  m.def(
+      "linear",
+      [](nb::handle input, nb::handle weight, nb::handle bias, nb::handle activation, nb::handle residual, double alpha,
+         nb::handle out) {
+        const Array& x = python::to_array("linear", "input", input);
+        const Array& w = python::to_array("linear", "weight", weight);
+        const LinearOptions options{to_optional("bias", bias), to_activation(activation),
+                                    to_optional("residual", residual), static_cast<float>(alpha)};
+        return python::with_out("linear", out, [&](const Array* target) { return linear(x, w, options, target); });
+      },
+      "input"_a, "weight"_a, "bias"_a = nb::none(), nb::kw_only(), "activation"_a = nb::none(),
+      "residual"_a = nb::none(), "alpha"_a = 1.0, "out"_a = nb::none(),
+      "activation(alpha * input @ weight.T + bias) + residual for input [..., k] and weight [n, k], in one pass where "
+      "the chip can.\n"
+      "activation: 'relu', 'gelu' (the tanh form), 'silu' or None. Computed in float32 and rounded once.");
+  m.def(
+      "linear_swiglu",
+      [](nb::handle input, nb::handle gate, nb::handle up, nb::handle out) {
+        const Array& x = python::to_array("linear_swiglu", "input", input);
+        const Array& g = python::to_array("linear_swiglu", "gate", gate);
+        const Array& u = python::to_array("linear_swiglu", "up", up);
+        return python::with_out("linear_swiglu", out,
+                                [&](const Array* target) { return linear_swiglu(x, g, u, target); });
+      },
+      "input"_a, "gate"_a, "up"_a, nb::kw_only(), "out"_a = nb::none(),
+      "silu(input @ gate.T) * (input @ up.T) for input [..., k], gate and up [n, k], in one pass where the chip can.");
+  m.def(
+      "linear_bias_gelu",
+      [](nb::handle input, nb::handle weight, nb::handle bias, nb::handle out) {
+        const Array& x = python::to_array("linear_bias_gelu", "input", input);
+        const Array& w = python::to_array("linear_bias_gelu", "weight", weight);
+        const Array& b = python::to_array("linear_bias_gelu", "bias", bias);
+        return python::with_out("linear_bias_gelu", out,
+                                [&](const Array* target) { return linear_bias_gelu(x, w, b, target); });
+      },
+      "input"_a, "weight"_a, "bias"_a, nb::kw_only(), "out"_a = nb::none(),
+      "gelu(input @ weight.T + bias) in the tanh form, for input [m, k], weight [n, k] and bias [n].");
+}
+
+}  // namespace gpukit

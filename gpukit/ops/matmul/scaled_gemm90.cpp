@@ -1,0 +1,146 @@
+#include "gpukit/ops/matmul/scaled_gemm90.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/matmul/gemm90_space.cuh"
+
+namespace gpukit::cuda {
+namespace {
+
+constexpr int kRows = 128;
+enum Kernel { scales, scales_and_bias, blocks };
+constexpr const char* kOutTypes[] = {"float", "gpukit::half", "gpukit::bfloat16"};
+
+/// By columns (128, 192) and type of the output. Wide tiles are faster where there are many of them; with a bias they
+/// have no room.
+std::vector<jit::KernelSet> make_sets(int columns) {
+  std::vector<jit::KernelSet> sets;
+  for (const char* out : kOutTypes) {
+    const std::string head = std::string("<{T}, ") + out + ", 128, " + std::to_string(columns);
+    std::vector<std::string> names = {"gpukit::gemm90_fused" + head + ", 0, 0, gpukit::kScales>",
+                                      "gpukit::gemm90_fused" + head + ", 0, 0, gpukit::kScales + gpukit::kBias>",
+                                      "gpukit::gemm90_blocks" + head + ">"};
+    if (columns == 192) names.erase(names.begin() + 1);
+    const std::vector<DType> dtypes = columns == 192 ? std::vector<DType>{DType::float8_e4m3}
+                                                     : std::vector<DType>{DType::float8_e4m3, DType::float8_e5m2};
+    for (const std::string& name : names)
+      sets.emplace_back("gpukit/ops/matmul/gemm90.cuh", std::vector<std::string>{name}, dtypes,
+                        std::vector<std::string>{"90a"});
+  }
+  return sets;
+}
+const std::vector<jit::KernelSet> narrow_sets = make_sets(128), wide_sets = make_sets(192);
+
+std::optional<int> out_index(Code out) {
+  switch (out) {
+    case Code::float32: return 0;
+    case Code::float16: return 1;
+    case Code::bfloat16: return 2;
+    default: return std::nullopt;
+  }
+}
+
+/// How the scales of an operand vary.
+enum class Scales { none, tensor, rows, blocks, other };
+
+Scales scales_of(const ScaledOperand& o, int block_row_shift) {
+  const ScaleLayout& s = o.scale;
+  if (o.has_scale == 0) return Scales::none;
+  if (s.row == 0 && s.column == 0) return Scales::tensor;
+  if (s.column == 0 && s.row == 1 && s.row_shift == 0) return Scales::rows;
+  const bool blocked = s.column == 1 && s.column_shift == 7 && s.row_shift == block_row_shift;
+  return blocked ? Scales::blocks : Scales::other;
+}
+
+bool engine_reads(const Array& x, const ScaledOperand& o, int64_t rows) {
+  return is_aligned(x) && o.k == 1 && (rows == 1 || (o.row > 0 && o.row % 16 == 0));
+}
+
+driver::BoxLayout layout(DType dtype, int64_t inner, int64_t outer, int64_t stride, int box_inner, int box_outer) {
+  const int64_t bytes = itemsize(dtype);
+  driver::BoxLayout l;
+  l.dtype = dtype;
+  l.shape[0] = inner;
+  l.shape[1] = outer;
+  l.strides[0] = l.strides[1] = outer == 1 ? ceil_div(inner * bytes, 16) * 16 : stride * bytes;
+  l.box[0] = box_inner;
+  l.box[1] = box_outer;
+  l.swizzle = driver::BoxLayout::Swizzle::bytes128;
+  return l;
+}
+
+}  // namespace
+
+bool launch_scaled_gemm90(const ScaledProduct& p) {
+  const ScaledSpace& s = p.space;
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
+  if (p.out.context().properties().sm_major != 9 || s.experts != 0 || p.out_scale.defined()) return false;
+  if (s.a.code != s.b.code || (s.a.code != Code::float8_e4m3 && s.a.code != Code::float8_e5m2)) return false;
+  const std::optional<int> out = out_index(s.out);
+  if (!out || s.k == 0 || std::max({s.m, s.n, s.k}) > kMax) return false;
+  if (!engine_reads(p.a.data, s.a, s.m) || !engine_reads(p.b.data, s.b, s.n)) return false;
+  const int64_t out_bytes = itemsize(p.out.dtype());
+  if (!is_aligned(p.out) || s.out_n != 1 || s.n % 2 != 0 || (s.m > 1 && s.out_m * out_bytes % 16 != 0)) return false;
+  const bool bias = p.bias.defined();
+  if (bias && (p.bias.dtype() != p.out.dtype() || s.bias_n != 1 || !is_aligned(p.bias))) return false;
+
+  const Scales of_a = scales_of(s.a, 0), of_b = scales_of(s.b, 7);
+  const bool blocked = of_a == Scales::blocks && of_b == Scales::blocks;
+  if (blocked ? bias || s.alpha != 1.0f : of_a >= Scales::blocks || of_b >= Scales::blocks) return false;
+  if (of_b == Scales::rows && !is_aligned(p.b.scale)) return false;
+
+  const int sm_count = runtime::current_sm_count(p.out.device());
+  const auto turns = [&](int columns) { return ceil_div(ceil_div(s.m, kRows) * ceil_div(s.n, columns), sm_count); };
+  // A wide tile takes 1.3 times as long as a narrow one.
+  const bool wide = !bias && p.a.data.dtype() == DType::float8_e4m3 &&
+                    static_cast<double>(turns(192)) * 1.3 < static_cast<double>(turns(128));
+  const int columns = wide ? 192 : 128;
+  const Kernel kernel = blocked ? blocks : bias ? scales_and_bias : scales;
+  const int per_out = wide ? 2 : 3, index = wide && blocked ? 1 : static_cast<int>(kernel);
+  const std::vector<jit::KernelSet>& sets = wide ? wide_sets : narrow_sets;
+  const jit::Kernel& chosen = sets[static_cast<size_t>(*out * per_out + index)].get(0, p.a.data.dtype());
+
+  const Gemm90Tile tile{kRows, columns, 1, static_cast<int>(out_bytes), Gemm90Store::boxes};
+  const int64_t row_tiles = ceil_div(s.m, kRows), tiles = row_tiles * ceil_div(s.n, columns);
+  const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles, sm_count)),
+                                 .block_x = static_cast<unsigned>(tile.threads()),
+                                 .shared_bytes = static_cast<unsigned>(tile.shared_bytes())};
+  const Gemm90Space space{.m = static_cast<int32_t>(s.m),
+                          .n = static_cast<int32_t>(s.n),
+                          .k = static_cast<int32_t>(s.k),
+                          .batches = 1,
+                          .a_step = 0,
+                          .b_step = 0,
+                          .group = static_cast<int32_t>(std::min<int64_t>(8, row_tiles)),
+                          .out_m = s.out_m,
+                          .out_n = 1,
+                          .out_batch = 0};
+  const jit::Boxes a{read(p.a.data), layout(p.a.data.dtype(), s.k, s.m, s.a.row, tile.slice(), kRows)};
+  const jit::Boxes b{read(p.b.data), layout(p.b.data.dtype(), s.k, s.n, s.b.row, tile.slice(), columns)};
+  const jit::Boxes result{write(p.out),
+                          layout(p.out.dtype(), s.n, s.m, s.out_m, tile.box_bytes() / static_cast<int>(out_bytes), 64)};
+  if (blocked) {
+    jit::launch(chosen, p.out.device(), config, a, b, result, write(p.out), space, read(p.a.scale), read(p.b.scale),
+                s.a.scale.row, s.b.scale.row);
+    return true;
+  }
+  const Gemm90Epilogue epilogue{.alpha = s.alpha,
+                                .activation = Activation::none,
+                                .scale_m = of_a == Scales::rows,
+                                .scale_n = of_b == Scales::rows,
+                                .residual_m = 0,
+                                .residual_batch = 0};
+  jit::launch(chosen, p.out.device(), config, a, b, result, write(p.out), space, epilogue, read_if(p.bias),
+              memory::Use{}, read_if(p.a.scale), read_if(p.b.scale));
+  return true;
+}
+
+}  // namespace gpukit::cuda

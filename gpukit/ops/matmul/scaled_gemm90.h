@@ -1,0 +1,13 @@
+// FP8 products with scales on the tensor cores of sm_90a (gemm90.cuh).
+#pragma once
+
+#include "gpukit/ops/matmul/scaled_matmul_impl.h"
+
+namespace gpukit::cuda {
+
+/// Launches the product and gives true, or false where it is not one of these: both operands of one float8 type with k
+/// dense and rows at multiples of 16 bytes; scales for the tensor or rows, or 1x128 and 128x128 blocks; the result
+/// float32, float16 or bfloat16 with dense rows at multiples of 16 bytes, plus a bias of its dtype.
+bool launch_scaled_gemm90(const ScaledProduct& product);
+
+}  // namespace gpukit::cuda

@@ -1,0 +1,114 @@
+"""Layers: a product and what follows it, against NumPy in float64."""
+
+import numpy as np
+import pytest
+
+import pygpukit as gp
+
+DTYPES = ["float16", "bfloat16", "float32", "float64"]
+TOLERANCE = {"float16": 2e-3, "bfloat16": 1.2e-2, "float32": 2e-5, "float64": 1e-12}
+# Shapes that fit the copy engine of a GPU, and shapes that do not.
+SHAPES = [(1, 64, 128), (5, 33, 7), (128, 256, 256), (200, 72, 520), (300, 136, 384), (77, 1000, 130)]
+
+
+def make(rng, shape, dtype, scale=1.0):
+    values = (rng.standard_normal(shape) * scale).astype("float64" if dtype == "float64" else "float32")
+    return gp.from_numpy(values).astype(dtype)
+
+
+def exact(x):
+    return x.to_numpy(dtype="float64")
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+ACTIVATIONS = {None: lambda x: x, "relu": lambda x: np.maximum(x, 0), "gelu": gelu, "silu": silu}
+
+
+def close(got, want, dtype):
+    assert got.dtype.name == dtype
+    assert got.shape == want.shape
+    bound = TOLERANCE[dtype]
+    assert np.all(np.abs(exact(got) - want) <= bound * np.abs(want) + bound)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_linear(device, rng, dtype, shape):
+    m, k, n = shape
+    x, w = make(rng, (m, k), dtype), make(rng, (n, k), dtype, k**-0.5)
+    b, r = make(rng, (n,), dtype), make(rng, (m, n), dtype)
+    product = exact(x) @ exact(w).T
+    close(gp.linear(x, w), product, dtype)
+    close(gp.linear(x, w, alpha=0.5), 0.5 * product, dtype)
+    close(gp.linear(x, w, residual=r), product + exact(r), dtype)
+    for name, f in ACTIVATIONS.items():
+        close(gp.linear(x, w, b, activation=name), f(product + exact(b)), dtype)
+        close(gp.linear(x, w, activation=name), f(product), dtype)
+        close(gp.linear(x, w, b, activation=name, residual=r), f(product + exact(b)) + exact(r), dtype)
+    out = gp.full((m, n), float("nan"), dtype=dtype)
+    assert gp.linear(x, w, b, activation="silu", out=out) is out
+    close(out, silu(product + exact(b)), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_swiglu(device, rng, dtype, shape):
+    m, k, n = shape
+    x = make(rng, (m, k), dtype)
+    gate, up = make(rng, (n, k), dtype, k**-0.5), make(rng, (n, k), dtype, k**-0.5)
+    want = silu(exact(x) @ exact(gate).T) * (exact(x) @ exact(up).T)
+    close(gp.linear_swiglu(x, gate, up), want, dtype)
+    out = gp.full((m, n), float("nan"), dtype=dtype)
+    assert gp.linear_swiglu(x, gate, up, out=out) is out
+    close(out, want, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_other_ranks_and_layouts(device, rng, dtype):
+    x, w, b = make(rng, (2, 3, 64), dtype), make(rng, (128, 64), dtype, 0.1), make(rng, (128,), dtype)
+    want = exact(x) @ exact(w).T + exact(b)
+    close(gp.linear(x, w, b), want, dtype)
+    close(gp.linear(x[0, 0], w, b), want[0, 0], dtype)
+    close(gp.linear(x[:, 1], w, b), want[:, 1], dtype)
+    turned = w.T.copy().T
+    close(gp.linear(x, turned, b), want, dtype)
+    residual = make(rng, (2, 3, 128), dtype)
+    close(gp.linear(x, w, b, residual=residual), want + exact(residual), dtype)
+    # The result may replace the residual, or even the input.
+    square = make(rng, (64, 64), dtype, 0.1)
+    y = make(rng, (10, 64), dtype)
+    want = exact(y) @ exact(square).T + exact(y)
+    assert gp.linear(y, square, residual=y, out=y) is y
+    close(y, want, dtype)
+
+
+def test_empty(device):
+    assert gp.linear(gp.zeros((0, 4)), gp.zeros((3, 4))).shape == (0, 3)
+    assert np.array_equal(
+        gp.linear(gp.zeros((2, 0)), gp.zeros((3, 0)), gp.ones((3,))).to_numpy(), np.ones((2, 3), "f4")
+    )
+
+
+def test_errors(device):
+    z = gp.zeros
+    for call, text in [
+        (lambda: gp.linear(z((2, 3)), z((4, 5))), "weight"),
+        (lambda: gp.linear(z((2, 3)), z((3,))), "weight"),
+        (lambda: gp.linear(z(()), z((4, 3))), "input"),
+        (lambda: gp.linear(z((2, 3)), z((4, 3)), z((3,))), "bias"),
+        (lambda: gp.linear(z((2, 3)), z((4, 3)), residual=z((2, 3))), "residual"),
+        (lambda: gp.linear(z((2, 3)), z((4, 3)), activation="tanh"), "activation"),
+        (lambda: gp.linear(z((2, 3)), z((4, 3), dtype="float16")), "weight"),
+        (lambda: gp.linear(z((2, 3), dtype="int32"), z((4, 3), dtype="int32")), "input"),
+        (lambda: gp.linear_swiglu(z((2, 3)), z((4, 3)), z((5, 3))), "up"),
+        (lambda: gp.linear_swiglu(z((2, 3)), z((4, 5)), z((4, 5))), "gate"),
+    ]:
+        with pytest.raises((ValueError, TypeError), match=text):
+            call()
