@@ -1,10 +1,10 @@
 // gemv_codes: out = w x for one vector and weights of 8 or 4 bits, by tensor cores at the speed of memory.
 //
-// A block takes groups of 2 kPairs rows in turn, the next one's weights under way. Its threads walk rows side by side,
-// 16 bytes each, so that memory is read in long runs; where the block is as wide as a row, its numbers of x stay in
-// registers. A warp's 512 bytes are 8 chunks, one for each quad of lanes. A fragment's rows are the chunks of a pair of
-// rows of w, its columns the same chunks of x: the sums of products lie on its diagonal, and what lies beside it is
-// dropped.
+// A block takes groups of 2 kPairs rows in turn; copies of the kStages - 1 next ones to shared memory are under way.
+// Its threads walk rows side by side, 16 bytes each, so that memory is read in long runs; where the block is as wide as
+// a row, its numbers of x stay in registers. A warp's 512 bytes are 8 chunks, one for each quad of lanes. A fragment's
+// rows are the chunks of a pair of rows of w, its columns the same chunks of x: the sums of products lie on its
+// diagonal, and what lies beside it is dropped.
 //
 // The order of sums is a function of the format, k and the number of threads; the grid is free. It differs from that of
 // `skinny`.
@@ -46,8 +46,8 @@ GPUKIT_DEVICE int shared_word(int t, int i) {
   return t * 4 + i;
 }
 
-/// What a lane loads of a pair of rows at a time.
-template <typename W, int kParts>
+/// What a lane has of a pair of rows at a time.
+template <int kParts>
 struct CodesPair {
   uint32_t words[2][4];
   float scales[2][kParts];      // float32, where kGroup is not 0
@@ -55,10 +55,16 @@ struct CodesPair {
   uint32_t codes[2];            // e2m1: scales
 };
 
+/// A stage holds 16 bytes of every row for every thread, then a word of scales and one of zero points where there are
+/// any.
+template <int kPairs, int kGroup, bool kZero>
+inline constexpr int kCodesStageBytes = 2 * kPairs*(16 + (kGroup != 0 ? 4 : 0) + (kZero ? 4 : 0));  // of a thread
+
 /// Grid: at most ceil(n / (2 kPairs)), best as many blocks as the chip holds at once. Block: a multiple of 32 up to
-/// 256. Shared bytes: 512 kPairs for each warp. kResident blocks fit an SM at once. kGroup and the operands are as in
-/// `skinny`, with one token; n and k are below 2^31.
-template <typename W, typename X, typename Out, int kPairs, int kGroup, bool kZero, int kResident>
+/// 256. Shared bytes: kStages * kCodesStageBytes for each thread and 512 kPairs for each warp. kResident blocks fit an
+/// SM at once. kGroup and the operands are as in `skinny`, with one token; zero points start
+/// at a multiple of 4 bytes and are read in words; n and k are below 2^31.
+template <typename W, typename X, typename Out, int kPairs, int kGroup, bool kZero, int kStages, int kResident>
 __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
     gemv_codes(Out* out, const W* w, const X* x, const void* scale, const int8_t* zero, const float* row_scale,
                const float* token_scale, SkinnySpace s) {
@@ -70,47 +76,68 @@ __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
   constexpr bool kPromote = kGroup != 0 && !is_e2m1<W>;
   constexpr int kParts = kPromote && kGroup < kChunkK ? kChunkK / kGroup : 1;
   constexpr int kTokenBytes = static_cast<int>(sizeof(X));
-  using Pair = CodesPair<W, kParts>;
-  struct Rows {
-    Pair pairs[kPairs];
-  };
-  extern __shared__ __align__(16) float gemv_codes_shared[];
+  using Pair = CodesPair<kParts>;
+  extern __shared__ __align__(16) uint8_t gemv_codes_shared[];
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x), warps = threads / 32;
   const int lane = thread % 32, warp = thread / 32, g = lane / 4, t = lane % 4;
   const int k_size = static_cast<int>(s.k), granules = k_size / kLaneK;
   const int rows = static_cast<int>(s.n), groups = (rows + kRows - 1) / kRows;
 
-  // What lies past the end of a row is read from its begin, and meets zeros of x.
-  const auto fetch_pair = [&](Pair& to, int pair_row, int granule, int chunk) {
+  const uint32_t ring = shared_address(gemv_codes_shared);
+  constexpr int kStageBytes = kCodesStageBytes<kPairs, kGroup, kZero>;
+  float* const slots = reinterpret_cast<float*>(gemv_codes_shared + kStages * kStageBytes * threads);
+
+  // Where the scale of part `part` of this thread's quad is. Quads past the end of a row take its first one.
+  const auto scale_at = [&](int row, int from, int part) {
+    const int k = (from + thread) / 4 * kChunkK + part * kGroup;
+    return (kSteps == 2 ? row / 128 : row) * s.scale_stride + (k < k_size ? k : 0) / (kGroup + (kGroup == 0));
+  };
+  // A thread copies what it will read, but for the scales of a quad's parts, of which each lane copies one. What lies
+  // past the end of a row is read from its begin, and meets zeros of x.
+  const auto copy_group = [&](int stage, int group, int from) {
+    const uint32_t to = ring + stage * kStageBytes * threads;
+    const int granule = from + thread < granules ? from + thread : 0;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const int row = group * kRows + r < rows ? group * kRows + r : rows - 1;
+      copy_async(to + (r * threads + thread) * 16,
+                 reinterpret_cast<const uint8_t*>(w) + row * s.w_stride + granule * 16, 16);
+      const uint32_t word = to + kRows * 16 * threads + (r * threads + thread) * 4;
+      if constexpr (kPromote) {
+        const int64_t at = scale_at(row, from, t % kParts);
+        copy_word_async(word, static_cast<const float*>(scale) + at, 4);
+        if constexpr (kZero) copy_word_async(word + kRows * 4 * threads, zero + (at & ~int64_t{3}), 4);
+      }
+      if constexpr (is_e2m1<W>)
+        copy_word_async(word, static_cast<const uint8_t*>(scale) + row * s.scale_stride + (granule * 32 / kGroup & ~3),
+                        4);
+    }
+  };
+  const auto load_pair = [&](Pair& to, int stage, int pair, int group, int from) {
+    const uint32_t at = ring + stage * kStageBytes * threads;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int row = pair_row + h < rows ? pair_row + h : rows - 1;
-      const uint4 v = load_streamed(reinterpret_cast<const uint8_t*>(w) + row * s.w_stride + granule * 16);
-      to.words[h][0] = v.x, to.words[h][1] = v.y, to.words[h][2] = v.z, to.words[h][3] = v.w;
+      const int r = 2 * pair + h;
+      load_shared(to.words[h], at + (r * threads + thread) * 16);
+      const uint32_t word = at + kRows * 16 * threads + (r * threads + thread) * 4;
       if constexpr (kPromote) {
-        const int64_t line = (kSteps == 2 ? row / 128 : row) * s.scale_stride;
 #pragma unroll
         for (int i = 0; i < kParts; ++i) {
-          const int64_t group = line + (chunk + i * kGroup < k_size ? chunk + i * kGroup : 0) / kGroup;
-          to.scales[h][i] = __ldg(static_cast<const float*>(scale) + group);
-          if constexpr (kZero) to.offsets[h][i] = Format::offset(__ldg(zero + group));
+          const uint32_t from_lane = kParts == 1 ? word : word + (i - t) * 4;
+          to.scales[h][i] = __uint_as_float(load_word(from_lane));
+          if constexpr (kZero) {
+            const int row = group * kRows + r < rows ? group * kRows + r : rows - 1;
+            const int byte = static_cast<int>(scale_at(row, from, i)) & 3;
+            to.offsets[h][i] =
+                Format::offset(static_cast<int8_t>(load_word(from_lane + kRows * 4 * threads) >> (byte * 8)));
+          }
         }
       }
       if constexpr (is_e2m1<W>) {
-        const uint8_t* line = static_cast<const uint8_t*>(scale) + row * s.scale_stride;
-        if constexpr (kGroup == 16)
-          to.codes[h] = __ldg(reinterpret_cast<const uint16_t*>(line) + granule);
-        else
-          to.codes[h] = __ldg(line + granule);
+        const int granule = from + thread < granules ? from + thread : 0;
+        to.codes[h] = load_word(word) >> ((granule * 32 / kGroup & 3) * 8);
       }
     }
-  };
-
-  const auto fetch = [&](Rows& to, int group, int from) {
-    const int granule = from + thread < granules ? from + thread : 0;
-    const int chunk = (from + thread) / 4 * kChunkK;  // of the quad, which may reach past the end of the row
-#pragma unroll
-    for (int p = 0; p < kPairs; ++p) fetch_pair(to.pairs[p], group * kRows + 2 * p, granule, chunk);
   };
 
   // The numbers of x that the words of a lane meet, in the pairs that decode() makes.
@@ -166,7 +193,7 @@ __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
         } else {
           uint32_t with;
           if constexpr (is_e2m1<W>)
-            with = Format::scale(kGroup == 16 ? pair.codes[h] >> (step / 4 * 8) & 0xffu : pair.codes[h]);
+            with = Format::scale(pair.codes[h] >> (kGroup == 16 ? step / 4 * 8 : 0) & 0xffu);
           else
             with = kZero ? pair.offsets[h][step * kParts / 8] : Format::offset(0);
           if (step % 2 == 0)
@@ -202,7 +229,7 @@ __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
           v = sums[p][h];
         else
           v = g % 2 == 0 ? sums[p][2 * h] : sums[p][2 * h + 1];
-        if (t == g / 2) gemv_codes_shared[((of * kPairs + p) * 2 + h) * warps * 8 + warp * 8 + g] = v;
+        if (t == g / 2) slots[((of * kPairs + p) * 2 + h) * warps * 8 + warp * 8 + g] = v;
       }
 #pragma unroll
       for (int i = 0; i < (kPromote ? 2 : 4); ++i) sums[p][i] = 0.0f;
@@ -217,7 +244,7 @@ __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
       const int row = (first + r / kRows * static_cast<int>(gridDim.x)) * kRows + r % kRows;
       float sum = 0.0f;
 #pragma unroll 1
-      for (int i = lane; i < warps * 8; i += 32) sum += gemv_codes_shared[r * warps * 8 + i];
+      for (int i = lane; i < warps * 8; i += 32) sum += slots[r * warps * 8 + i];
 #pragma unroll
       for (int mask = 16; mask != 0; mask /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
       if (lane == 0 && row < rows) {
@@ -231,35 +258,50 @@ __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
   };
 
   // A step is one round of threads over one group of rows.
-  int group = static_cast<int>(blockIdx.x), waiting_first = group;
-  int begin = 0, waiting = 0;
+  struct Step {
+    int group, begin;
+  };
+  const auto following = [&](Step now) {
+    const bool stays = now.begin + threads < granules;
+    return Step{stays ? now.group : now.group + static_cast<int>(gridDim.x), stays ? now.begin + threads : 0};
+  };
+  Step now = {static_cast<int>(blockIdx.x), 0}, ahead = now;
+  int waiting_first = now.group, waiting = 0, read = 0, write = kStages - 1;
   bool tokens_stay = false;
-  const auto step = [&](Rows& now, Rows& next) {
-    const int following = begin + threads < granules ? begin + threads : 0;
-    const int following_group = following == 0 ? group + static_cast<int>(gridDim.x) : group;
-    if (!tokens_stay) fetch_tokens(begin);
+#pragma unroll 1
+  for (int i = 0; i < kStages - 1; ++i) {
+    if (ahead.group < groups) copy_group(i, ahead.group, ahead.begin);
+    commit_copies();
+    ahead = following(ahead);
+  }
+#pragma unroll 1
+  while (now.group < groups) {
+    if (!tokens_stay) fetch_tokens(now.begin);
     tokens_stay = threads >= granules;
-    if (following_group < groups) fetch(next, following_group, following);
+    wait_copies<kStages - 2>();
+    // Lanes see each other's copies, and are done with the stage that is copied to next.
+    __syncwarp();
+    if (ahead.group < groups) copy_group(write, ahead.group, ahead.begin);
+    commit_copies();
+    ahead = following(ahead);
 #pragma unroll
-    for (int p = 0; p < kPairs; ++p) multiply(now.pairs[p], sums[p]);
-    if (following == 0) {
+    for (int p = 0; p < kPairs; ++p) {
+      Pair pair;
+      load_pair(pair, read, p, now.group, now.begin);
+      multiply(pair, sums[p]);
+    }
+    const Step next = following(now);
+    if (next.begin == 0) {
       close(waiting++);
-      if (waiting == kGemvCodesBatch || following_group >= groups) {
+      if (waiting == kGemvCodesBatch || next.group >= groups) {
         finish(waiting_first, waiting);
         waiting = 0;
-        waiting_first = following_group;
+        waiting_first = next.group;
       }
     }
-    group = following_group;
-    begin = following;
-  };
-  Rows even, odd;
-  if (group < groups) fetch(even, group, 0);
-#pragma unroll 1
-  while (group < groups) {
-    step(even, odd);
-    if (group >= groups) break;
-    step(odd, even);
+    now = next;
+    read = read + 1 == kStages ? 0 : read + 1;
+    write = write + 1 == kStages ? 0 : write + 1;
   }
 }
 

@@ -34,16 +34,6 @@ struct SkinnyShape {
   static constexpr int kSlotFloats = kTokens * kPitch;
 };
 
-/// Copies the first `bytes` (0 to 4) of 4 aligned bytes and fills the rest with zeros.
-GPUKIT_DEVICE void copy_word_async(uint32_t shared, const void* global, int bytes) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
-}
-GPUKIT_DEVICE uint32_t load_word(uint32_t shared) {
-  uint32_t v;
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(shared) : "memory");
-  return v;
-}
-
 /// Grid: kBlocks * ceil(n / (16 kWarps kRowTiles)). Block: 32 kWarps. Shared bytes: kStages * kStageBytes, and
 /// 4 * kSlotFloats for every chain of a block (once where kBlocks is 1). `chain` is a multiple of kStageK. w, x and
 /// their strides are multiples of 16 bytes and so is k of both; e2m1 scales and their stride are multiples of 4 bytes.

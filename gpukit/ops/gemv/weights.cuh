@@ -34,6 +34,23 @@ struct TokenMath<float8_e4m3> {
   using type = half;
 };
 
+/// Copies the first `bytes` (0 to 4) of 4 aligned bytes and fills the rest with zeros.
+GPUKIT_DEVICE void copy_word_async(uint32_t shared, const void* global, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+}
+/// Words from shared memory.
+GPUKIT_DEVICE uint32_t load_word(uint32_t shared) {
+  uint32_t v;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(shared) : "memory");
+  return v;
+}
+GPUKIT_DEVICE void load_shared(uint32_t (&to)[4], uint32_t shared) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared)
+               : "memory");
+}
+
 /// Pairs of T in one register, the first in its low half.
 template <typename T>
 struct PairMath;
