@@ -38,6 +38,17 @@ Session Session::with_account(std::shared_ptr<memory::Account> account) const {
   return changed;
 }
 
+Session Session::with_determinism(env::Determinism level) const {
+  Session changed = *this;
+  changed.determinism = level;
+  return changed;
+}
+
+env::Determinism determinism() {
+  const std::optional<env::Determinism>& asked = current_session().determinism;
+  return asked ? *asked : env::determinism();
+}
+
 const Session& current_session() {
   static const Session* none = new Session;
   return SessionGuard::current_ != nullptr ? *SessionGuard::current_ : *none;

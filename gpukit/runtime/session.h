@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "gpukit/base/env.h"
 #include "gpukit/driver/objects.h"
 #include "gpukit/memory/account.h"
 
@@ -18,10 +19,12 @@ struct Session {
   std::optional<Device> device;
   std::vector<std::shared_ptr<driver::Stream>> streams;    // at most one per device
   std::vector<std::shared_ptr<memory::Account>> accounts;  // at most one per device
+  std::optional<env::Determinism> determinism = {};
 
   Session with_device(Device value) const;
   Session with_stream(std::shared_ptr<driver::Stream> stream) const;
   Session with_account(std::shared_ptr<memory::Account> account) const;
+  Session with_determinism(env::Determinism level) const;
 };
 
 /// The stream work on `device` goes to: the session's, else the device's default stream.
@@ -30,6 +33,8 @@ const std::shared_ptr<driver::Stream>& current_stream(Device device);
 /// device's root).
 std::shared_ptr<memory::Account> current_account(Device device);
 const Session& current_session();
+/// The level results are promised at: the session's, else that of PYGPUKIT_DETERMINISM.
+env::Determinism determinism();
 /// Multiprocessors that work submitted now runs on: those of the session's partition, or all.
 int current_sm_count(Device device);
 

@@ -235,13 +235,50 @@ def test_layouts_of_16_bit_products(device, rng, dtype, size):
             assert np.allclose(exact(wide), exact(a) @ exact(b), rtol=0, atol=k * 2e-6)
 
 
+ROWS = (1, 2, 15, 16, 17, 63, 64, 65, 128, 129, 256)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_rows_do_not_depend_on_their_batch(device, rng, dtype):
-    a, b = make(rng, (300, 264), dtype), make(rng, (264, 328), dtype)
-    whole = exact(gp.matmul(a, b))
-    for rows in (1, 2, 15, 16, 17, 63, 64, 65, 128, 129, 256):
-        assert np.array_equal(exact(gp.matmul(a[:rows], b)), whole[:rows])
-        assert np.array_equal(exact(gp.matmul(a[300 - rows :], b)), whole[300 - rows :])
+@pytest.mark.parametrize("shape", [(264, 328), (1000, 72), (63, 65), (4096, 8)])
+def test_rows_do_not_depend_on_their_batch(device, rng, dtype, shape):
+    k, n = shape
+    a, b = make(rng, (300, k), dtype), make(rng, (k, n), dtype)
+    with gp.determinism("batch_invariant"):
+        whole = exact(gp.matmul(a, b))
+        for rows in ROWS:
+            assert np.array_equal(exact(gp.matmul(a[:rows], b)), whole[:rows])
+            assert np.array_equal(exact(gp.matmul(a[300 - rows :], b)), whole[300 - rows :])
+        assert np.array_equal(exact(gp.matmul(a[7], b)), whole[7])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "size", [(8, 8), (64, 512), (264, 328), (1000, 72), (63, 65), (1032, 2056), (264, 6152), (136, 12296)]
+)
+def test_a_vector_by_a_matrix(device, rng, dtype, size):
+    k, n = size
+    a, b = make(rng, (k,), dtype), make(rng, (k, n), dtype)
+    for right in (b, turned(b)):
+        check(gp.matmul(a, right), a, b, dtype)
+        check(gp.matmul(right.T, a), b.T, a, dtype)
+        out = gp.full((1, 2 * n), float("nan"), dtype=dtype)[:, ::2]
+        gp.matmul(a[None], right, out=out)
+        check(out, a[None], b, dtype)
+        wide = gp.matmul(a, right, out_dtype="float32")
+        assert np.allclose(exact(wide), exact(a) @ exact(b), rtol=0, atol=k * 1e-6)
+        assert np.array_equal(exact(gp.matmul(a, right)), exact(gp.matmul(a, right)))
+
+
+def test_determinism():
+    assert gp.get_determinism() == "run_to_run"
+    with gp.determinism("batch_invariant") as level:
+        assert level == gp.get_determinism() == "batch_invariant"
+        with gp.determinism("not_guaranteed"):
+            assert gp.get_determinism() == "not_guaranteed"
+        assert gp.get_determinism() == "batch_invariant"
+    assert gp.get_determinism() == "run_to_run"
+    with pytest.raises(ValueError, match="batch_invariant"):
+        gp.determinism("exact")
 
 
 def test_explain(device):
@@ -273,6 +310,12 @@ def test_explain_on_hopper():
     )
     with pytest.raises(RuntimeError, match="16 bytes"):
         gp.matmul(a[:, 1:], b[1:], kernel="wgmma")
+    assert "gemv, w along its outputs" in gp.explain_matmul(a[0], b)
+    assert "gemv, w along k" in gp.explain_matmul(a[0], b.T)
+    with gp.determinism("batch_invariant"):
+        assert ": wgmma 64x16x64, sides swapped" in gp.explain_matmul(a[0], b)
+    with pytest.raises(RuntimeError, match="vector"):
+        gp.matmul(a, b, kernel="gemv")
     with pytest.raises(RuntimeError, match="tf32"):
         gp.matmul(a.astype("float32"), b.astype("float32"), kernel="wgmma")
     with pytest.raises(RuntimeError, match="tf32"):

@@ -5,16 +5,9 @@
 #pragma once
 #include "gpukit/ops/common/half.cuh"
 #include "gpukit/ops/gemv/cluster.cuh"
+#include "gpukit/ops/gemv/gemv_space.cuh"
 
 namespace gpukit {
-
-inline constexpr int kGemvThreads = 256;
-
-struct GemvSpace {
-  int64_t n, k;
-  int64_t w_stride;    // elements from one row of w to the next
-  int64_t out_stride;  // elements from one output to the next
-};
 
 /// 16 bytes that are read once: they leave nothing in the L1.
 GPUKIT_DEVICE uint4 load_streamed(const void* p) {

@@ -26,6 +26,7 @@ enum class MatmulKernel : uint8_t {
   wgmma,  // tensor cores of sm_90, operands moved by the copy engine
   mma,    // tensor cores of sm_80 and later, any strides
   simt,   // CUDA cores, any chip, any strides
+  gemv,   // CUDA cores, a vector by a matrix of 16-bit floats; an order of sums of its own
 };
 
 struct MatmulOptions {

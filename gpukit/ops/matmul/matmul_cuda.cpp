@@ -6,6 +6,7 @@
 #include "gpukit/base/error.h"
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/gemv/gemv.h"
 #include "gpukit/ops/matmul/gemm80.h"
 #include "gpukit/ops/matmul/gemm90.h"
 #include "gpukit/ops/matmul/matmul_impl.h"
@@ -38,14 +39,15 @@ const jit::Kernel& simt_kernel(DType input, DType out) {
   return input == DType::int8 ? wide_integer_kernels.get(0, input) : wide_float_kernels.get(0, input);
 }
 
-using Plan = std::variant<Gemm90Plan, Gemm80Plan, SimtPlan>;
+using Plan = std::variant<GemvPlan, Gemm90Plan, Gemm80Plan, SimtPlan>;
 
 [[noreturn]] void refuse(const char* kernel, const char* needs, const Array& a, const Array& b) {
   throw UnsupportedError(std::string("matmul: kernel '") + kernel + "' needs " + needs + ", got " + name(a.dtype()) +
                          " with strides " + a.strides().str() + " and " + b.strides().str());
 }
 
-/// Tensor cores for 16-bit floats, int8 and float32 that may be rounded to TF32: sm_90's own where they can read the
+/// A vector of 16-bit floats has kernels of its own, whose order of sums is not that of other rows. Otherwise:
+/// tensor cores for 16-bit floats, int8 and float32 that may be rounded to TF32: sm_90's own where they can read the
 /// operands, else those every chip since sm_80 has. Both give the same bits.
 Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, const MatmulSpace& space,
                const MatmulOptions& options) {
@@ -55,6 +57,12 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
   const bool exact =
       a.dtype() == DType::float32 && (options.precision == MatmulPrecision::exact ||
                                       (options.precision == MatmulPrecision::automatic && !env::allow_tf32()));
+  const bool any_order = runtime::determinism() != env::Determinism::batch_invariant;
+  if (wanted == MatmulKernel::gemv || (wanted == MatmulKernel::automatic && any_order)) {
+    if (const auto plan = plan_gemv(space, a.dtype(), out, is_aligned(a), is_aligned(b))) return *plan;
+    if (wanted == MatmulKernel::gemv)
+      refuse("gemv", "a vector and a matrix of float16 or bfloat16 whose rows start at multiples of 16 bytes", a, b);
+  }
   if (may(MatmulKernel::wgmma)) {
     if (chip.sm_major == 9 && !exact) {
       const auto plan = plan_gemm90(space, {.input = a.dtype(),
@@ -81,6 +89,7 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
 
 void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, const MatmulOptions& options) {
   const Plan plan = make_plan(a, b, out.dtype(), is_aligned(out), space, options);
+  if (const auto* gemv = std::get_if<GemvPlan>(&plan)) return launch_gemv(*gemv, out, a, b);
   if (const auto* wgmma = std::get_if<Gemm90Plan>(&plan)) return launch_gemm90(*wgmma, out, a, b);
   if (const auto* mma = std::get_if<Gemm80Plan>(&plan)) return gemm80(out, a, b, space, *mma);
   jit::launch(simt_kernel(a.dtype(), out.dtype()), out.device(), std::get<SimtPlan>(plan).config, write(out), read(a),
@@ -90,6 +99,7 @@ void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace&
 std::string explain_matmul(const Array& a, const Array& b, DType out, const MatmulSpace& space,
                            const MatmulOptions& options) {
   const Plan plan = make_plan(a, b, out, true, space, options);
+  if (const auto* gemv = std::get_if<GemvPlan>(&plan)) return gemv->str();
   if (const auto* simt = std::get_if<SimtPlan>(&plan))
     return "CUDA cores, tiles of 64x64, " + std::to_string(simt->config.grid_x) +
            " blocks; one fused multiply-add for each k in ascending order";

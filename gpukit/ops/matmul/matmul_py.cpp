@@ -30,8 +30,9 @@ MatmulKernel to_kernel(nb::handle kernel) {
     if (text == "wgmma") return MatmulKernel::wgmma;
     if (text == "mma") return MatmulKernel::mma;
     if (text == "simt") return MatmulKernel::simt;
+    if (text == "gemv") return MatmulKernel::gemv;
   }
-  throw ArgumentError("matmul", "kernel", "be 'wgmma', 'mma', 'simt' or None", nb::cast<std::string>(nb::str(kernel)));
+  throw ArgumentError("matmul", "kernel", "be 'wgmma', 'mma', 'simt', 'gemv' or None", nb::cast<std::string>(nb::str(kernel)));
 }
 
 MatmulOptions to_options(nb::handle use_tf32, nb::handle precision, nb::handle out_dtype, nb::handle kernel) {
@@ -56,7 +57,7 @@ void bind_matmul(nb::module_& m) {
       "a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for "
       "float32 only.\n"
       "out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).\n"
-      "kernel='wgmma', 'mma' or 'simt' insists on one kind of kernel of a GPU; see explain_matmul.");
+      "kernel='wgmma', 'mma', 'simt' or 'gemv' insists on one kind of kernel of a GPU; see explain_matmul.");
   m.def(
       "explain_matmul",
       [](nb::handle a, nb::handle b, nb::handle use_tf32, nb::handle precision, nb::handle out_dtype,
