@@ -42,7 +42,8 @@ SECTIONS = [
         "isinf isfinite",
     ),
     ("Reductions", "sum mean prod max min argmax argmin any all var std sum_axis cumsum"),
-    ("Matrix products", "matmul determinism get_determinism explain_matmul batched_matmul transpose linear linear_swiglu linear_bias_gelu"),
+    ("Matrix products", "matmul explain_matmul batched_matmul transpose linear linear_swiglu linear_bias_gelu"),
+    ("Determinism", "determinism get_determinism"),
     ("Quantised arrays", "quantize dequantize scaled_matmul grouped_matmul"),
     ("Indices", "take take_along_axis gather scatter put_along_axis nonzero argwhere compress"),
     (

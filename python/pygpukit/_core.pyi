@@ -710,6 +710,23 @@ def num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Threads the CPU backend uses from now on; 0 is the default number."""
 
+class _DeterminismScope:
+    """What determinism() returns; internal."""
+
+    def __enter__(self) -> str: ...
+
+    def __exit__(self, *args: object) -> None: ...
+
+def determinism(level: str) -> _DeterminismScope:
+    """
+    `with determinism(level):` promises more, or less, about the bits of results inside the block: 'not_guaranteed', 'run_to_run' (the default: the same call gives the same bits) or 'batch_invariant' (a row's bits do not depend on the rows beside it either).
+    """
+
+def get_determinism() -> str:
+    """
+    The level in force here: that of the innermost determinism(), else of PYGPUKIT_DETERMINISM.
+    """
+
 def _set_staged_bytes(bytes: int) -> None:
     """
     Copies of at least this many pageable bytes go through the ring; 0: the default; internal.
@@ -1328,7 +1345,7 @@ def matmul(a: object, b: object, *, out: object | None = None, use_tf32: object 
     """
     a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for float32 only.
     out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).
-    kernel='wgmma', 'mma' or 'simt' insists on one kind of kernel of a GPU; see explain_matmul.
+    kernel='wgmma', 'mma', 'simt' or 'gemv' insists on one kind of kernel of a GPU; see explain_matmul.
     """
 
 def explain_matmul(a: object, b: object, *, use_tf32: object | None = None, precision: object | None = None, out_dtype: object | None = None, kernel: object | None = None) -> str:

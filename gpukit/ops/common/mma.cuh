@@ -58,7 +58,11 @@ GPUKIT_DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t selector
 /// The bits of a float rounded to TF32, to nearest with ties away from zero.
 GPUKIT_DEVICE uint32_t round_to_tf32(uint32_t bits) {
   uint32_t rounded;
+#if __CUDA_ARCH__ >= 900
+  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(bits)));
+#else
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(bits)));
+#endif
   return rounded;
 }
 

@@ -40,11 +40,11 @@ int columns_for(int64_t n, int64_t k) {
 
 }  // namespace
 
-std::optional<GemvPlan> plan_gemv(const MatmulSpace& s, DType input, DType out, bool a_aligned, bool b_aligned) {
+std::optional<GemvPlan> plan_gemv(const GemvProduct& s) {
   constexpr int64_t kVector = 8;  // elements in 16 bytes
-  if ((input != DType::float16 && input != DType::bfloat16) || (out != input && out != DType::float32))
+  if ((s.input != DType::float16 && s.input != DType::bfloat16) || (s.out != s.input && s.out != DType::float32))
     return std::nullopt;
-  if ((s.m != 1 && s.n != 1) || s.batches != 1 || s.k < kVector || !a_aligned || !b_aligned) return std::nullopt;
+  if ((s.m != 1 && s.n != 1) || s.k < kVector || !s.a_aligned || !s.b_aligned) return std::nullopt;
   GemvPlan plan = {};
   plan.w_is_a = s.m != 1;
   const int64_t x_stride = plan.w_is_a ? s.b_k : s.a_k;
@@ -60,7 +60,7 @@ std::optional<GemvPlan> plan_gemv(const MatmulSpace& s, DType input, DType out, 
     plan.block = kGemvThreads;
     return plan;
   }
-  if (out != input || !dense(w_n, w_k) || plan.n % kVector != 0) return std::nullopt;
+  if (s.out != s.input || !dense(w_n, w_k) || plan.n % kVector != 0) return std::nullopt;
   plan.columns = true;
   plan.instance = columns_for(plan.n, plan.k);
   plan.w_stride = w_k;

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "gpukit/array/array.h"
-#include "gpukit/ops/matmul/matmul_space.cuh"
 
 namespace gpukit::cuda {
 
@@ -20,10 +19,18 @@ struct GemvPlan {
   std::string str() const;  // e.g. "gemv, w along k, 4096 blocks"
 };
 
+/// A product [m, k] x [k, n] by sizes and element strides.
+struct GemvProduct {
+  int64_t m, n, k;
+  int64_t a_m, a_k, b_k, b_n, out_m, out_n;
+  bool a_aligned, b_aligned;  // element 0 lies at a multiple of 16 bytes
+  DType input, out;
+};
+
 /// nullopt where neither operand is a vector of 16-bit floats, there are batches, or something does not lie at
 /// multiples of 16 bytes. The order of sums depends on the sizes and the layout alone, and is not that of other
 /// products.
-std::optional<GemvPlan> plan_gemv(const MatmulSpace& space, DType input, DType out, bool a_aligned, bool b_aligned);
+std::optional<GemvPlan> plan_gemv(const GemvProduct& product);
 void launch_gemv(const GemvPlan& plan, const Array& out, const Array& a, const Array& b);
 
 }  // namespace gpukit::cuda
