@@ -23,6 +23,7 @@ PICTURE = ROOT / "docs" / "images" / "performance.svg"
 
 # Title, beginning and end of the names in it; the first that fits takes a limit.
 GROUPS = [
+    ("Matrix products", "mm_", ""),
     ("Memory", "pool_", ""),
     ("Memory", "empty_", ""),
     ("Memory", "decode_", ""),
@@ -57,12 +58,47 @@ GROUPS = [
     ("Build and tests", "wheel_", ""),
 ]
 
-HOW = """Times of kernels are medians over repeats between two events, contenders in turns in the same run, with a call queued
-before the first event; sizes are 16384 x 8192. "No slower than torch" is checked to within the noise of the run: how far two
-measurements of torch's own call differ. The copy ceiling is the faster of the driver's and torch's device-to-device copy of
-1 GiB, the read ceiling the fastest of four launches of a kernel that only reads as many bytes. Submit times are 256 calls on an
-idle stream, without the wait, median of 50 rounds. `bench/measure.py` is the program; `make gpu-test` runs it and checks every
-limit."""
+HOW = """Times of kernels are medians over repeats between two events, contenders in turns in the same run, with a call
+queued before the first event; sizes are 16384 x 8192, matrix products apart. "No slower than torch" is checked to within
+the noise of the run: how far two measurements of torch's own call differ. The copy ceiling is the faster of the driver's
+and torch's device-to-device copy of 1 GiB, the read ceiling the fastest of four launches of a kernel that only reads as
+many bytes. Submit times are 256 calls on an idle stream, without the wait, median of 50 rounds. `bench/measure.py` is the
+program; `make gpu-test` runs it and checks every limit."""
+
+# What is said below the title of a group.
+NOTES = {
+    "Matrix products": """Our own kernels. GPU time of a graph of calls, contenders in turns, medians of five turns of
+0.06 s (0.02 s where there are many shapes), random inputs in more copies than twice the L2 holds. A product whose result
+differs from torch's has no figure. `_nk`: the weights are [n, k] and the product is x @ w.T, both operands along k;
+without it both are row-major. `_vs_torch` is torch's time over ours (of host time, `submit`, ours over torch's),
+`_vs_read` our share of the speed of a kernel that only reads as many bytes. `gemv` is one row, its `_min` the worst of
+the seven shapes above 100 MB in bfloat16; `w8a16` and `w8a8` have float8 weights, `int4` groups of 128. `fused` is 2048
+tokens, 4096 to 14336. `mm_new_shape_ms` is the slowest first call of a shape in a new process with a warm cache of
+kernels.""",
+}
+
+# What stands in the way of a product that is behind, as far as it is known: beginning and end of names, and the reason.
+OBSTACLES = [
+    ("mm_f32_", "", "float32 has no kernel of its own yet; the general one makes 4 x 4 outputs a thread"),
+    *(
+        (
+            f"mm_{kind}_{size}_vs_torch",
+            "",
+            "tensor cores take such operands along k alone, so a row-major b is turned first",
+        )
+        for kind in ("tf32", "int8")
+        for size in (4096, 8192)
+    ),
+    ("mm_fp8_", "_fast", "torch leaves the whole sum to the tensor cores; ours adds sums of 128 of k in float32"),
+    ("mm_fp8_", "_vs_row", "the sum of every 128 of k is multiplied by the scales of its blocks"),
+    ("mm_gemv_", "_vs_read", "starting and ending a kernel weighs more the fewer bytes it reads"),
+    ("mm_fused_", "", "the tensor cores of a multiprocessor rest while it finishes and stores a tile"),
+    *(
+        (begin, "", "k is not split among blocks, for the bits of a row, so that few tiles leave multiprocessors idle")
+        for begin in ("mm_bf16_1024_", "mm_bf16_2048_", "mm_f16_1024_", "mm_f16_2048_", "mm_llm_")
+    ),
+]
+UNKNOWN = "not known yet"
 
 EMPTY = (
     "Nothing was measured yet: there is no file in `bench/results`. `make gpu-test` on a machine with a GPU writes one."
@@ -159,12 +195,95 @@ def device_section(result: Result, limits: list[Limit]) -> str:
     for title in dict.fromkeys(group_of(limit.name) for limit in mine):
         parts += [
             f"### {title}\n",
+            *([NOTES[title], ""] if title in NOTES else []),
             "| figure | limit | measured | ok | our us | torch's time over ours |",
             "|---|---|---|---|---|---|",
             *(row(limit, result.figures.get(limit.name), values) for limit in mine if group_of(limit.name) == title),
             "",
         ]
+        if title == "Matrix products":
+            parts += matrix_section(result, mine, values)
     return "\n".join(parts + shared_section(result, mine))
+
+
+def matrix_section(result: Result, limits: list[Limit], values: dict[str, float]) -> list[str]:
+    """Products without a limit, tables of shapes, and what stands in the way where ours are behind."""
+    limited = {limit.name: limit for limit in limits}
+    figures = {name: figure for name, figure in result.figures.items() if name.startswith("mm_")}
+    told = {name: figure for name, figure in figures.items() if name not in limited and "shapes" not in figure}
+    parts: list[str] = []
+    if told:
+        rows = [told_row(name, figure) for name, figure in sorted(told.items())]
+        head = ["| figure | measured | goal | our us | torch's time over ours |", "|---|---|---|---|---|"]
+        parts += ["Told, not limited:\n", *head, *rows, ""]
+    parts += llm_table(figures, "mm_llm_nk_shapes", "weights [n, k]")
+    parts += llm_table(figures, "mm_llm_shapes", "row-major weights")
+    parts += gemv_table(figures)
+    behind: dict[str, list[str]] = {}
+    for name, figure in sorted(figures.items()):
+        if is_behind(name, figure, limited.get(name), values):
+            behind.setdefault(obstacle(name), []).append(f"`{name}` {number(figure['value'])}")
+    if behind:
+        lines = [f"- {', '.join(names)}: {reason}." for reason, names in behind.items()]
+        parts += ["Where ours are behind torch, a limit or a goal, and what stands in the way:\n", *lines, ""]
+    return parts
+
+
+def told_row(name: str, figure: dict[str, Any]) -> str:
+    value, goal, ratio = figure["value"], figure.get("goal"), torch_ratio(figure)
+    us = figure.get("us", figure.get("ours_us"))
+    aim = "" if goal is None else f"{goal:g}: {'reached' if value >= goal else 'not yet'}"
+    cells = [f"`{name}`", number(value), aim, f"{us:.1f}" if us else "", f"{ratio:.2f}" if ratio else ""]
+    return f"| {' | '.join(cells)} |".replace("  ", " ")
+
+
+def is_behind(name: str, figure: dict[str, Any], limit: Limit | None, values: dict[str, float]) -> bool:
+    if limit is not None and not limit.holds(values):
+        return True
+    value = float(figure["value"])
+    slower = "_vs_torch" in name and "_submit_" not in name and value < 1
+    return slower or value < float(figure.get("goal", 0))
+
+
+def obstacle(name: str) -> str:
+    found = (text for begin, end, text in OBSTACLES if name.startswith(begin) and name.endswith(end))
+    return next(found, UNKNOWN)
+
+
+def llm_table(figures: dict[str, dict[str, Any]], name: str, weights: str) -> list[str]:
+    """torch's time over ours: a row for each layer, a column for each number of tokens."""
+    shapes = figures.get(name, {}).get("shapes", {})
+    cells = {tuple(int(x) for x in shape.split("x")): figure["vs_torch"] for shape, figure in shapes.items()}
+    if not cells:
+        return []
+    tokens = sorted({m for m, _, _ in cells})
+    layers = dict.fromkeys((k, n) for _, k, n in cells)
+    rows = [
+        f"| {k} x {n} | " + " | ".join(f"{cells[m, k, n]:.2f}" if (m, k, n) in cells else "" for m in tokens) + " |"
+        for k, n in layers
+    ]
+    head = f"| k x n | {' | '.join(f'{m} tokens' for m in tokens)} |"
+    return [f"bfloat16, {weights}: torch's time over ours.\n", head, "|---" * (len(tokens) + 1) + "|", *rows, ""]
+
+
+def gemv_table(figures: dict[str, dict[str, Any]]) -> list[str]:
+    """torch's bfloat16 time over ours, and the share of the read ceiling: a row for each shape, a column for each format."""
+    wanted = ("bf16", "w8a16", "w8a8", "int4", "nvfp4")
+    formats = {name: figures.get(f"mm_gemv_{name}_shapes", {}).get("shapes", {}) for name in wanted}
+    formats = {name: shapes for name, shapes in formats.items() if shapes}
+    if not formats:
+        return []
+
+    def cell(figure: dict[str, float] | None) -> str:
+        return f"{figure['us']:.1f} us, {figure['vs_torch']:.2f}, {figure['vs_read']:.2f}" if figure else ""
+
+    shapes = dict.fromkeys(shape for found in formats.values() for shape in found)
+    rows = [
+        f"| {shape.replace('x', ' x ')} | " + " | ".join(cell(found.get(shape)) for found in formats.values()) + " |"
+        for shape in shapes
+    ]
+    text = "One row by weights [n, k]: our time, torch's bfloat16 time over it, share of the speed of only reading.\n"
+    return [text, f"| k x n | {' | '.join(formats)} |", "|---" * (len(formats) + 1) + "|", *rows, ""]
 
 
 def shared_section(result: Result, limits: list[Limit]) -> list[str]:
@@ -199,6 +318,7 @@ def bars(result: Result) -> list[tuple[str, float]]:
         ratio = torch_ratio(figure)
         operation = name.removeprefix("ew_").rpartition("_vs_")[0]
         charted = operation.rpartition("_")[0] in CHARTED if name.startswith("ew_") else "submit" not in name
+        charted &= not name.startswith("mm_")
         if ratio and operation and charted:
             found.append((operation, ratio))
     return found

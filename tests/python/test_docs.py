@@ -127,6 +127,40 @@ def test_performance_page_shows_what_was_measured(tmp_path):
     assert ">1.25<" in picture
 
 
+def test_performance_page_tells_about_matrix_products(tmp_path):
+    figures = {
+        "mm_bf16_4096_vs_torch": {"value": 1.02, "us": 200.0, "torch_us": 204.0},
+        "mm_tf32_4096_vs_torch": {"value": 0.75, "us": 400.0, "torch_us": 300.0},
+        "mm_f32_4096_vs_torch": {"value": 0.4, "us": 400.0, "torch_us": 160.0, "goal": 0.9},
+        "mm_gemv_int4_min_vs_read": {"value": 0.8, "us": 20.0, "goal": 0.75},
+        "mm_submit_64_bf16_vs_torch": {"value": 0.5, "ours_us": 5.0, "torch_us": 10.0},
+        "mm_llm_nk_shapes": {
+            "value": 2,
+            "shapes": {"16x3584x4608": {"vs_torch": 1.25}, "2048x3584x4608": {"vs_torch": 0.875}},
+        },
+        "mm_gemv_bf16_shapes": {"value": 1, "shapes": {"4096x512": {"us": 5.0, "vs_torch": 1.5, "vs_read": 0.5}}},
+    }
+    write_result(tmp_path, "2030-01-02-gpu.json", figures)
+    limits = [
+        limit("mm_bf16_4096_vs_torch", value=0.97),
+        limit("mm_tf32_4096_vs_torch", value=0.7),
+        limit("mm_submit_64_bf16_vs_torch", sense="<=", value=0.6),
+    ]
+    results = make_performance.read_results(tmp_path)
+    text = make_performance.generate(results, limits)
+    assert "### Matrix products" in text and make_performance.NOTES["Matrix products"] in text
+    assert "| `mm_bf16_4096_vs_torch` | >= 0.97 | 1.020 | yes | 200.0 | 1.02 |" in text
+    assert "| `mm_f32_4096_vs_torch` | 0.400 | 0.9: not yet | 400.0 | 0.40 |" in text
+    assert "| `mm_gemv_int4_min_vs_read` | 0.800 | 0.75: reached | 20.0 | |" in text
+    assert "| k x n | 16 tokens | 2048 tokens |\n|---|---|---|\n| 3584 x 4608 | 1.25 | 0.88 |" in text
+    assert "| 4096 x 512 | 5.0 us, 1.50, 0.50 |" in text
+    behind = text[text.index("what stands in the way") :]
+    assert "`mm_tf32_4096_vs_torch` 0.750: tensor cores" in behind
+    assert "`mm_f32_4096_vs_torch` 0.400: float32" in behind
+    assert "bf16" not in behind and "int4" not in behind
+    assert make_performance.bars(results[0]) == []
+
+
 def test_performance_check_notices_a_change(tmp_path, monkeypatch):
     for name, path in {"RESULTS": "results", "TARGET": "page.md", "PICTURE": "images/page.svg"}.items():
         monkeypatch.setattr(make_performance, name, tmp_path / path)
