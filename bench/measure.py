@@ -1,6 +1,6 @@
 """Measures every figure of bench/limits.json on the GPU of this machine and writes them as JSON.
 
-    python bench/measure.py --out FILE [--only submit,start,elementwise,...,pool,isolation]
+    python bench/measure.py --out FILE [--only submit,start,elementwise,...,pool,isolation,...,mm_square,mm_gemv]
 
 A second run with another --only adds to the same file. Peers are measured in the same run, in turns.
 """
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+import measure_matmul
 import measure_runtime
 from timing import against_torch_us, gpu_times_us, submit_times_us, torch_noise
 
@@ -39,7 +40,8 @@ class Report:
 
     def add(self, name: str, value: float, **details: Any) -> None:
         self.data["figures"][name] = {"value": value, **details}
-        print(f"{name:44s} {value:10.4f}  {details}", flush=True)
+        shown = {key: detail for key, detail in details.items() if key != "shapes"}
+        print(f"{name:44s} {value:10.4f}  {shown}", flush=True)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(self.data, indent=1, sort_keys=True) + "\n")
 
@@ -380,6 +382,7 @@ def measure_determinism(gp: Any, torch: Any, report: Report) -> None:
 GROUPS = {
     "submit": measure_submit, "start": measure_start, "elementwise": measure_elementwise, "layout": measure_layout,
     "reduce": measure_reduce, "norm": measure_norm, "determinism": measure_determinism, **measure_runtime.GROUPS,
+    **measure_matmul.GROUPS,
 }
 
 
@@ -389,6 +392,7 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(GROUPS))
     options = parser.parse_args()
     os.environ["PYGPUKIT_DEVICE"] = "cuda"
+    os.environ["PYGPUKIT_NO_CUBLASLT"] = "1"  # our own kernels are measured
     import torch
 
     import pygpukit as gp
@@ -399,7 +403,9 @@ def main() -> int:
     report = Report(options.out, device)
     for group in options.only.split(","):
         print(f"-- {group}", flush=True)
+        begin = time.perf_counter()
         GROUPS[group](gp, torch, report)
+        print(f"-- {group}: {time.perf_counter() - begin:.0f} s", flush=True)
     return 0
 
 
