@@ -109,12 +109,16 @@ t = time.perf_counter()
 a = gp.from_numpy(np.ones(1000, np.float32)); r = gp.add(a, a).to_numpy()
 print((time.perf_counter() - t) * 1e3)
 """
-    values = [float(subprocess.run([sys.executable, "-c", first], capture_output=True, text=True, check=True).stdout)
-              for _ in range(6)]
+    values = [
+        float(subprocess.run([sys.executable, "-c", first], capture_output=True, text=True, check=True).stdout)
+        for _ in range(6)
+    ]
     report.add("first_result_ms", float(np.median(values[1:])), all=values)
     timed = "import time, numpy; t = time.perf_counter(); import pygpukit; print((time.perf_counter() - t) * 1e3)"
-    values = [float(subprocess.run([sys.executable, "-c", timed], capture_output=True, text=True, check=True).stdout)
-              for _ in range(7)]
+    values = [
+        float(subprocess.run([sys.executable, "-c", timed], capture_output=True, text=True, check=True).stdout)
+        for _ in range(7)
+    ]
     report.add("import_ms_beyond_numpy", float(np.median(values)), all=values)
 
 
@@ -166,15 +170,22 @@ def elementwise_table(gp: Any, torch: Any) -> list[tuple[str, int, Callable[...,
     """(name, inputs, ours, torch's, dtypes): dtypes is `float`, `int` or `bool`."""
     f = "float"
     rows: list[tuple[str, int, Callable[..., Any], Callable[..., Any], str]] = [
-        ("add", 2, gp.add, torch.add, f), ("sub", 2, gp.sub, torch.sub, f), ("mul", 2, gp.mul, torch.mul, f),
-        ("div", 2, gp.div, torch.div, f), ("pow", 2, gp.pow, torch.pow, f),
+        ("add", 2, gp.add, torch.add, f),
+        ("sub", 2, gp.sub, torch.sub, f),
+        ("mul", 2, gp.mul, torch.mul, f),
+        ("div", 2, gp.div, torch.div, f),
+        ("pow", 2, gp.pow, torch.pow, f),
         ("remainder", 2, gp.remainder, torch.remainder, f),
         ("floor_divide", 2, gp.floor_divide, torch.floor_divide, f),
-        ("minimum", 2, gp.minimum, torch.minimum, f), ("maximum", 2, gp.maximum, torch.maximum, f),
+        ("minimum", 2, gp.minimum, torch.minimum, f),
+        ("maximum", 2, gp.maximum, torch.maximum, f),
         ("atan2", 2, gp.atan2, torch.atan2, f),
-        ("equal", 2, gp.equal, torch.eq, f), ("not_equal", 2, gp.not_equal, torch.ne, f),
-        ("less", 2, gp.less, torch.lt, f), ("less_equal", 2, gp.less_equal, torch.le, f),
-        ("greater", 2, gp.greater, torch.gt, f), ("greater_equal", 2, gp.greater_equal, torch.ge, f),
+        ("equal", 2, gp.equal, torch.eq, f),
+        ("not_equal", 2, gp.not_equal, torch.ne, f),
+        ("less", 2, gp.less, torch.lt, f),
+        ("less_equal", 2, gp.less_equal, torch.le, f),
+        ("greater", 2, gp.greater, torch.gt, f),
+        ("greater_equal", 2, gp.greater_equal, torch.ge, f),
         ("logical_and", 2, gp.logical_and, torch.logical_and, "bool"),
         ("logical_or", 2, gp.logical_or, torch.logical_or, "bool"),
         ("logical_xor", 2, gp.logical_xor, torch.logical_xor, "bool"),
@@ -187,13 +198,37 @@ def elementwise_table(gp: Any, torch: Any) -> list[tuple[str, int, Callable[...,
         ("right_shift", 2, gp.bitwise_right_shift, torch.bitwise_right_shift, "shift"),
     ]
     unary = {
-        "neg": torch.neg, "abs": torch.abs, "sign": torch.sign, "exp": torch.exp, "expm1": torch.expm1,
-        "log": torch.log, "log1p": torch.log1p, "log2": torch.log2, "log10": torch.log10, "sqrt": torch.sqrt,
-        "rsqrt": torch.rsqrt, "square": torch.square, "reciprocal": torch.reciprocal, "sin": torch.sin,
-        "cos": torch.cos, "tan": torch.tan, "asin": torch.asin, "acos": torch.acos, "atan": torch.atan,
-        "sinh": torch.sinh, "cosh": torch.cosh, "tanh": torch.tanh, "erf": torch.erf, "floor": torch.floor,
-        "ceil": torch.ceil, "round": torch.round, "trunc": torch.trunc, "sigmoid": torch.sigmoid,
-        "isnan": None, "isinf": None, "isfinite": None,
+        "neg": torch.neg,
+        "abs": torch.abs,
+        "sign": torch.sign,
+        "exp": torch.exp,
+        "expm1": torch.expm1,
+        "log": torch.log,
+        "log1p": torch.log1p,
+        "log2": torch.log2,
+        "log10": torch.log10,
+        "sqrt": torch.sqrt,
+        "rsqrt": torch.rsqrt,
+        "square": torch.square,
+        "reciprocal": torch.reciprocal,
+        "sin": torch.sin,
+        "cos": torch.cos,
+        "tan": torch.tan,
+        "asin": torch.asin,
+        "acos": torch.acos,
+        "atan": torch.atan,
+        "sinh": torch.sinh,
+        "cosh": torch.cosh,
+        "tanh": torch.tanh,
+        "erf": torch.erf,
+        "floor": torch.floor,
+        "ceil": torch.ceil,
+        "round": torch.round,
+        "trunc": torch.trunc,
+        "sigmoid": torch.sigmoid,
+        "isnan": None,
+        "isinf": None,
+        "isfinite": None,
     }
     for name, peer in unary.items():
         if peer is None:
@@ -207,8 +242,13 @@ def elementwise_table(gp: Any, torch: Any) -> list[tuple[str, int, Callable[...,
         ("relu2", 1, gp.relu2, lambda x, out: torch.square(functional.relu(x)), f),
         ("gelu", 1, gp.gelu, lambda x, out: functional.gelu(x, approximate="tanh"), f),
         ("silu", 1, gp.silu, lambda x, out: functional.silu(x), f),
-        ("clamp", 1, lambda x, out: gp.clamp(x, 0.25, 0.75, out=out),
-         lambda x, out: torch.clamp(x, 0.25, 0.75, out=out), f),
+        (
+            "clamp",
+            1,
+            lambda x, out: gp.clamp(x, 0.25, 0.75, out=out),
+            lambda x, out: torch.clamp(x, 0.25, 0.75, out=out),
+            f,
+        ),
     ]
     return rows
 
@@ -230,7 +270,11 @@ def measure_elementwise(gp: Any, torch: Any, report: Report) -> None:
         tlogic = [t > 1 << 19 for t in tint]
         tshift = tint[1] & 15
         tint_out = torch.empty_like(tint[0])
-        itself = [lambda: torch.neg(ta, out=tout), lambda: torch.sub(ta, tb, out=tout), lambda: torch.eq(ta, tb, out=tbool)]
+        itself = [
+            lambda: torch.neg(ta, out=tout),
+            lambda: torch.sub(ta, tb, out=tout),
+            lambda: torch.eq(ta, tb, out=tbool),
+        ]
         noise = max(noise, torch_noise(torch, itself))
         for op, arity, ours, theirs, kind in elementwise_table(gp, torch):
             if kind != "float" and short == "bf16":
@@ -307,10 +351,16 @@ def measure_norm(gp: Any, torch: Any, report: Report) -> None:
         out = gp.empty((ROWS, COLUMNS), dtype=name)
         cases: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
             ("softmax", lambda: gp.softmax(x, axis=-1, out=out), lambda: torch.softmax(tx, -1)),
-            ("layernorm", lambda: gp.layernorm(x, gamma, beta, 1e-5, out=out),
-             lambda: functional.layer_norm(tx, (COLUMNS,), tg, tb, 1e-5)),
-            ("rmsnorm", lambda: gp.rmsnorm(x, gamma, 1e-5, out=out),
-             lambda: functional.rms_norm(tx, (COLUMNS,), tg, 1e-5)),
+            (
+                "layernorm",
+                lambda: gp.layernorm(x, gamma, beta, 1e-5, out=out),
+                lambda: functional.layer_norm(tx, (COLUMNS,), tg, tb, 1e-5),
+            ),
+            (
+                "rmsnorm",
+                lambda: gp.rmsnorm(x, gamma, 1e-5, out=out),
+                lambda: functional.rms_norm(tx, (COLUMNS,), tg, 1e-5),
+            ),
         ]
         for label, ours, theirs in cases:
             us, torch_us = against_torch_us(gp, torch, ours, theirs)
@@ -327,24 +377,37 @@ def measure_determinism(gp: Any, torch: Any, report: Report) -> None:
     x = gp.random.normal((257, 1031), dtype="float32", seed=7)
     m = gp.random.normal((1031, 129), dtype="float32", seed=8)
     cases = {
-        "sum": lambda: gp.sum(x), "mean": lambda: gp.mean(x), "prod": lambda: gp.prod(x), "var": lambda: gp.var(x),
-        "std": lambda: gp.std(x), "max": lambda: gp.max(x), "min": lambda: gp.min(x), "argmax": lambda: gp.argmax(x),
-        "argmin": lambda: gp.argmin(x), "sum0": lambda: gp.sum(x, axis=0), "sum1": lambda: gp.sum(x, axis=1),
-        "cumsum": lambda: gp.cumsum(x, axis=1), "softmax": lambda: gp.softmax(x), "matmul": lambda: gp.matmul(x, m),
+        "sum": lambda: gp.sum(x),
+        "mean": lambda: gp.mean(x),
+        "prod": lambda: gp.prod(x),
+        "var": lambda: gp.var(x),
+        "std": lambda: gp.std(x),
+        "max": lambda: gp.max(x),
+        "min": lambda: gp.min(x),
+        "argmax": lambda: gp.argmax(x),
+        "argmin": lambda: gp.argmin(x),
+        "sum0": lambda: gp.sum(x, axis=0),
+        "sum1": lambda: gp.sum(x, axis=1),
+        "cumsum": lambda: gp.cumsum(x, axis=1),
+        "softmax": lambda: gp.softmax(x),
+        "matmul": lambda: gp.matmul(x, m),
     }
     worst = max(len({digest(call()) for _ in range(1000)}) for call in cases.values())
     report.add("repeat_hashes", worst, cases=sorted(cases))
     same = 0
     draws = {
         f"{kind}_{dtype}": (kind, dtype)
-        for kind in ("uniform", "normal") for dtype in ("float16", "bfloat16", "float32", "float64")
+        for kind in ("uniform", "normal")
+        for dtype in ("float16", "bfloat16", "float32", "float64")
     }
     for kind, dtype in draws.values():
         function = getattr(gp.random, kind)
         same += digest(function((100003,), dtype=dtype, seed=11, device="cpu")) == digest(
-            function((100003,), dtype=dtype, seed=11, device="cuda"))
+            function((100003,), dtype=dtype, seed=11, device="cuda")
+        )
     same += digest(gp.random.randint(-5, 1000, (100003,), seed=11, device="cpu")) == digest(
-        gp.random.randint(-5, 1000, (100003,), seed=11, device="cuda"))
+        gp.random.randint(-5, 1000, (100003,), seed=11, device="cuda")
+    )
     report.add("philox_equal_hashes", same, wanted=len(draws) + 1)
 
     rng = np.random.default_rng(5)
@@ -380,8 +443,14 @@ def measure_determinism(gp: Any, torch: Any, report: Report) -> None:
 
 
 GROUPS = {
-    "submit": measure_submit, "start": measure_start, "elementwise": measure_elementwise, "layout": measure_layout,
-    "reduce": measure_reduce, "norm": measure_norm, "determinism": measure_determinism, **measure_runtime.GROUPS,
+    "submit": measure_submit,
+    "start": measure_start,
+    "elementwise": measure_elementwise,
+    "layout": measure_layout,
+    "reduce": measure_reduce,
+    "norm": measure_norm,
+    "determinism": measure_determinism,
+    **measure_runtime.GROUPS,
     **measure_matmul.GROUPS,
 }
 
@@ -398,8 +467,13 @@ def main() -> int:
     import pygpukit as gp
 
     info = gp.get_device_info()
-    device = {"name": info.name, "memory": info.total_memory, "sm": info.compute_capability, "torch": torch.__version__,
-              "version": gp.__version__}
+    device = {
+        "name": info.name,
+        "memory": info.total_memory,
+        "sm": info.compute_capability,
+        "torch": torch.__version__,
+        "version": gp.__version__,
+    }
     report = Report(options.out, device)
     for group in options.only.split(","):
         print(f"-- {group}", flush=True)

@@ -33,8 +33,8 @@ class Format:
 
 
 FORMATS = {
-    "w8a16": Format(lambda gp, w: gp.quantize(w, "fp8_e4m3", block="row"), 0.08, 0.85),
-    "w8a8": Format(lambda gp, w: gp.quantize(w, "fp8_e4m3", block="row"), 0.10, 0.85, quantize_row=True),
+    "w8a16": Format(lambda gp, w: gp.quantize(w, "fp8_e4m3", block="row"), 0.08, 0.85, 1.5),
+    "w8a8": Format(lambda gp, w: gp.quantize(w, "fp8_e4m3", block="row"), 0.10, 0.85, 1.5, quantize_row=True),
     "int4": Format(lambda gp, w: gp.quantize(w, "int4", block=128), 0.30, 0.75, 2.2),
     "nvfp4": Format(lambda gp, w: gp.quantize(w, "nvfp4"), 0.25, 0.75, 2.2),
 }

@@ -89,32 +89,30 @@ def measure_square(gp: Any, torch: Any, report: Any) -> None:
         for n in (1024, 2048, 4096, 8192):
             square(c, short, n, dtype, {"": CLOSE_S, "_nk": MANY_S})
     for n in (4096, 8192):
-        square(c, "tf32", n, "float32", {"": CLOSE_S, "_nk": CLOSE_S}, tf32=True)
+        square(c, "tf32", n, "float32", {"": CLOSE_S, "_nk": CLOSE_S}, tf32=True, goal=0.85)
     square(c, "f32", 4096, "float32", {"": CLOSE_S}, goal=0.90)
 
 
 def measure_llm(gp: Any, torch: Any, report: Any) -> None:
-    """The layers of two models at 16 to 2048 tokens."""
+    """The layers of two models at 16 to 2048 tokens, weights [n, k]."""
     c = Contest(gp, torch, report)
-    found: dict[str, dict[str, dict[str, float]]] = {"_nk": {}, "": {}}
+    found: dict[str, dict[str, float]] = {}
     for k, n in LLM_WEIGHTS:
         with c.guard(f"mm_llm_{k}x{n}"):
             kk, nn = size(k), size(n)
-            weights = [c.normal((nn, kk), "bfloat16") for _ in range(c.copies(2 * kk * nn))]
+            weights = [c.normal((nn, kk), "bfloat16").T for _ in range(c.copies(2 * kk * nn))]
             for m in LLM_ROWS:
                 acts = [c.normal((size(m), kk), "bfloat16") for _ in weights]
-                for suffix, operands in layouts(weights, kk, nn):
-                    name = f"mm_llm{suffix}_{m}x{k}x{n}"
-                    with c.guard(name):
-                        us, torch_us = dense_us(c, name, acts, operands, MANY_S)
-                        found[suffix][f"{m}x{k}x{n}"] = {"us": us, "torch_us": torch_us, "vs_torch": torch_us / us}
-    for suffix, shapes in found.items():
-        report.add(f"mm_llm{suffix}_shapes", len(shapes), shapes=shapes)
-        if len(shapes) == len(LLM_WEIGHTS) * len(LLM_ROWS):
-            ratios = [figure["vs_torch"] for figure in shapes.values()]
-            report.add(f"mm_llm{suffix}_geomean_vs_torch", geomean(ratios))
-            worst = min(shapes, key=lambda shape: shapes[shape]["vs_torch"])
-            report.add(f"mm_llm{suffix}_min_vs_torch", min(ratios), shape=worst)
+                name = f"mm_llm_nk_{m}x{k}x{n}"
+                with c.guard(name):
+                    us, torch_us = dense_us(c, name, acts, weights, MANY_S)
+                    found[f"{m}x{k}x{n}"] = {"us": us, "torch_us": torch_us, "vs_torch": torch_us / us}
+    report.add("mm_llm_nk_shapes", len(found), shapes=found)
+    if len(found) == len(LLM_WEIGHTS) * len(LLM_ROWS):
+        ratios = [figure["vs_torch"] for figure in found.values()]
+        report.add("mm_llm_nk_geomean_vs_torch", geomean(ratios))
+        worst = min(found, key=lambda shape: found[shape]["vs_torch"])
+        report.add("mm_llm_nk_min_vs_torch", min(ratios), shape=worst)
 
 
 def scaled_calls(c: Contest, works: Sequence[Any], out: Any) -> list[Call]:
@@ -240,15 +238,21 @@ def measure_fused(gp: Any, torch: Any, report: Any) -> None:
             "bias_gelu_vs_torch",
             partials(lambda x, w: gp.linear_bias_gelu(x, w, bias, out=out), acts, weights),
             torch_gelu,
+            1.04,
         ),
-        ("residual_vs_torch", with_residual, torch_residual),
-        ("residual_vs_torch_addmm", with_residual, torch_addmm),
-        ("swiglu_vs_torch", partials(functools.partial(gp.linear_swiglu, out=out), acts, gates, weights), torch_swiglu),
+        ("residual_vs_torch", with_residual, torch_residual, 1.05),
+        ("residual_vs_torch_addmm", with_residual, torch_addmm, 1.0),
+        (
+            "swiglu_vs_torch",
+            partials(functools.partial(gp.linear_swiglu, out=out), acts, gates, weights),
+            torch_swiglu,
+            1.08,
+        ),
     ]
-    for label, ours, theirs in cases:
+    for label, ours, theirs, goal in cases:
         name = f"mm_fused_{label}"
         with c.guard(name):
-            c.add_ratio(name, *c.duel(name, ours, theirs, BOUNDS["bfloat16"], CLOSE_S))
+            c.add_ratio(name, *c.duel(name, ours, theirs, BOUNDS["bfloat16"], CLOSE_S), goal=goal)
 
 
 HOST_SHAPES = (  # m, k, n, dtype: each wants another kernel

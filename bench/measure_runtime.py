@@ -25,6 +25,7 @@ extern "C" __global__ void spin(unsigned* sm, long long cycles) {
 }
 """
 
+
 def percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
@@ -50,7 +51,7 @@ def measure_pool(gp: Any, torch: Any, report: Any) -> None:
         x = gp.full((8, 1024), 0.5, dtype="float32")
         for _ in range(24):
             y = gp.mul(gp.add(x, x), 0.5)
-            x = gp.softmax(gp.add(y, x[:, : 1024]))
+            x = gp.softmax(gp.add(y, x[:, :1024]))
         gp.sum(x[:, : 100 + step % 7])
 
     for step in range(20):
@@ -246,11 +247,19 @@ def measure_isolation(gp: Any, torch: Any, report: Any) -> None:
             gp.add(small[0], 1.0, out=small[1])
 
         quiet = t.times(stream_small, 2000)
-        noisy = t.beside(lambda: manager.session("hog"), stream_small, 2000, lambda: gp.add(large[0], 1.0, out=large[1]))
+        noisy = t.beside(
+            lambda: manager.session("hog"), stream_small, 2000, lambda: gp.add(large[0], 1.0, out=large[1])
+        )
         tell("bandwidth_hog", noisy, quiet)
         usage = manager.usage("tenant")
-        report.add("isolation_common_sms", len(common), tenant=usage.sm_count, asked=usage.sm_asked,
-                   tenant_seen=len(t.sms("tenant")), hog_seen=len(t.sms("hog")))
+        report.add(
+            "isolation_common_sms",
+            len(common),
+            tenant=usage.sm_count,
+            asked=usage.sm_asked,
+            tenant_seen=len(t.sms("tenant")),
+            hog_seen=len(t.sms("hog")),
+        )
     refused = 0
     with manager.session("hog"):
         try:
@@ -320,8 +329,9 @@ def measure_shares(gp: Any, torch: Any, report: Any) -> None:
         for _ in range(40):
             rt.copy_to_device_async(target, source).result()
         took = time.perf_counter() - begin
-    report.add("bandwidth_error", abs(40 * 64 * MB / took / rate - 1), wanted_gb_s=rate / 1e9,
-               gb_s=40 * 64 * MB / took / 1e9)
+    report.add(
+        "bandwidth_error", abs(40 * 64 * MB / took / rate - 1), wanted_gb_s=rate / 1e9, gb_s=40 * 64 * MB / took / 1e9
+    )
     manager.clear()
 
 
