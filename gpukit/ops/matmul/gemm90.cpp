@@ -71,6 +71,11 @@ constexpr Instance kInstances[] = {
     {Types::tf32, 128, 128, false, false, Store::boxes, 370},
     {Types::tf32, 64, 128, false, false, Store::boxes, 210},
     {Types::tf32, 64, 64, false, false, Store::turned_boxes, 150},
+    {Types::tf32, 128, 256, true, false, Store::turned_boxes, 680},
+    {Types::tf32, 128, 192, true, false, Store::turned_boxes, 530},
+    {Types::tf32, 128, 128, true, false, Store::turned_boxes, 370},
+    {Types::tf32, 64, 128, true, false, Store::turned_boxes, 290},
+    {Types::tf32, 64, 64, true, false, Store::turned_boxes, 200},
     {Types::tf32, 128, 128, false, false, Store::elements, 480},
     {Types::integers, 128, 256, false, false, Store::boxes, 700},
     {Types::integers, 128, 128, false, false, Store::boxes, 370},
@@ -156,7 +161,7 @@ driver::BoxLayout layout(const Side& s, bool turn, int64_t k, int64_t batches, D
   l.shape[2] = s.batch_stride == 0 ? 1 : batches;
   l.strides[0] = turn ? outer_stride(k, s.k_stride, s.lanes, bytes) : outer_stride(s.lanes, s.lane_stride, k, bytes);
   l.strides[1] = s.batch_stride == 0 ? l.strides[0] : s.batch_stride * bytes;
-  l.box[0] = turn ? 64 : slice;
+  l.box[0] = slice;
   l.box[1] = turn ? slice : lanes_box;
   l.swizzle = driver::BoxLayout::Swizzle::bytes128;
   l.to_tf32 = dtype == DType::float32;
@@ -177,7 +182,7 @@ driver::BoxLayout out_layout(const Gemm90Tile& tile, int64_t rows, int64_t colum
   l.strides[1] = batches == 1 ? l.strides[0] : batch_stride * bytes;
   const int row_bytes = turn ? 128 : tile.box_bytes();
   l.box[0] = row_bytes / tile.out_bytes;
-  l.box[1] = turn ? tile.columns : 64;
+  l.box[1] = turn ? tile.turned_columns() : 64;
   l.swizzle = row_bytes == 128 ? Swizzle::bytes128 : row_bytes == 64 ? Swizzle::bytes64 : Swizzle::bytes32;
   return l;
 }
@@ -197,11 +202,13 @@ double estimate(const Instance& i, int64_t slice, int64_t m, int64_t n, int64_t 
   return static_cast<double>(turns) * (static_cast<double>(ceil_div(k, slice)) * slice_ns + kTileNs);
 }
 
-/// Up to 64 rows of a stand as columns, the smallest number that holds them.
+/// Up to 64 rows of a stand as columns, the smallest number that holds them. So do all rows where b lies along N in
+/// TF32: the unit takes such an operand on the left alone.
 constexpr int64_t kThin = 64;
 
 bool suits(const Instance& i, int64_t rows, bool thin) {
   if (i.store != Store::turned_boxes) return !thin;
+  if (i.types == Types::tf32 && i.turn_a) return true;
   return thin && i.columns >= rows && (i.types != Types::same || i.columns == 16 || i.columns / 2 < rows);
 }
 

@@ -58,6 +58,17 @@ GPUKIT_DEVICE void keep_sums(int32_t (&d)[Registers]) {
   for (int i = 0; i < Registers; ++i) asm volatile("" : "+r"(d[i])::"memory");
 }
 
+/// The two rows that a thread multiplies (PairedRows), of 64 turned ones in TF32, at step q of a slice.
+GPUKIT_DEVICE void take_rows(uint32_t (&a)[4], uint32_t from, int q) {
+  const PairedRows rows;
+  const uint32_t box = from + rows.box * 4096 + q * 1024 + rows.byte;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int line = static_cast<int>(threadIdx.x) % 4 + h * 4;
+    load_shared(a[h * 2], a[h * 2 + 1], box + line * 128 + (rows.chunk ^ line) * 16);
+  }
+}
+
 /// Slices as they are summed.
 struct NoBlocks {
   static constexpr bool kScaled = false;
@@ -99,7 +110,12 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   constexpr Gemm90Tile kTile{Rows, Columns, sizeof(T), sizeof(Out), kStore};
   constexpr int kStages = kTile.stages(), kConsumers = kTile.consumers(), kSlice = kTile.slice();
   constexpr int kStageBytes = kTile.a_bytes() + kTile.b_bytes(), kLoaders = 2;
+  // The unit reads TF32 along K alone: the rows of a turned a are taken by the threads that multiply them.
+  constexpr bool kTakesA = TurnA != 0 && sizeof(T) == 4;
+  constexpr int kReleases = kTakesA ? 4 : 1;             // arrivals of a consumer: one a warp where all of them read
+  constexpr int kBoxBytes = kSlice * kTile.kSliceBytes;  // of a turned operand, kSlice lanes by a slice
   static_assert(kStages >= 3, "too few stages");
+  static_assert(!kTakesA || kStore == Gemm90Store::turned_boxes, "rows in pairs leave by turned boxes alone");
   extern __shared__ unsigned char shared[];
   const uint32_t base = (shared_address(shared) + 1023) & ~1023u;
   const uint32_t leaving = base + kStages * kStageBytes;
@@ -109,7 +125,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       barrier_init(full + i * 8, 1);
-      barrier_init(empty + i * 8, kConsumers);
+      barrier_init(empty + i * 8, kConsumers * kReleases);
     }
     barrier_publish();
     tile_prefetch(a);
@@ -141,18 +157,18 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
           tile_load(to_a, a, ready, i * kSlice, at.row, at.batch * s.a_step);
         } else {
 #pragma unroll
-          for (int j = 0; j < Rows / 64; ++j)
-            tile_load(to_a + j * 8192, a, ready, at.row + j * 64, i * kSlice, at.batch * s.a_step);
+          for (int j = 0; j < Rows / kSlice; ++j)
+            tile_load(to_a + j * kBoxBytes, a, ready, at.row + j * kSlice, i * kSlice, at.batch * s.a_step);
         }
         if (TurnB == 0) {
           tile_load(to_b, b, ready, i * kSlice, at.column, at.batch * s.b_step);
           if (kPair) tile_load(to_b + kTile.b_bytes() / 2, other, ready, i * kSlice, at.column, at.batch * s.b_step);
         } else {
 #pragma unroll
-          for (int j = 0; j < kOutColumns / 64; ++j) {
-            tile_load(to_b + j * 8192, b, ready, at.column + j * 64, i * kSlice, at.batch * s.b_step);
+          for (int j = 0; j < kOutColumns / kSlice; ++j) {
+            tile_load(to_b + j * kBoxBytes, b, ready, at.column + j * kSlice, i * kSlice, at.batch * s.b_step);
             if (kPair)
-              tile_load(to_b + kTile.b_bytes() / 2 + j * 8192, other, ready, at.column + j * 64, i * kSlice,
+              tile_load(to_b + kTile.b_bytes() / 2 + j * kBoxBytes, other, ready, at.column + j * kSlice, i * kSlice,
                         at.batch * s.b_step);
           }
         }
@@ -163,10 +179,11 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
 
   if (kConsumers == 2) take_registers<232>();
   const int consumer = warpgroup - 1;
-  const bool speaks = threadIdx.x % 128 == 0;
+  const bool speaks = threadIdx.x % 128 == 0, releases = threadIdx.x % (128 / kReleases) == 0;
   Gemm90Ring<kStages> ring(0);
   using Mma = Wgmma<T, Columns>;
   typename Mma::Sum d[Columns / 2], total[kSumsInSlices<T> ? Columns / 2 : 1];
+  [[maybe_unused]] uint32_t taken[2][2][4];  // two steps of each half of a slice
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
     Gemm90At at = tile_at<Rows, kOutColumns>(s, tile);
     at.row += consumer * 64;
@@ -182,31 +199,48 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
       barrier_wait(full + ring.stage * 8, ring.phase);
       const uint32_t from_a = base + ring.stage * kStageBytes + consumer * 8192;
       const uint32_t from_b = base + ring.stage * kStageBytes + kTile.a_bytes();
-      wgmma_fence();
+      if constexpr (kTakesA) {
+        // One half of a slice is taken while the other is multiplied.
 #pragma unroll
-      for (int q = 0; q < 4; ++q) {
-        // Along K: 32 bytes further in the row. Turned: 16 rows of 128 bytes further.
-        const uint64_t x = tile_descriptor(from_a + q * (TurnA ? 2048 : 32), 16, 1024);
-        const uint64_t y = tile_descriptor(from_b + q * (TurnB ? 2048 : 32), TurnB ? 8192 : 16, 1024);
-        Mma::template run<TurnA, TurnB>(d, x, y, kSumsInSlices<T> ? q : i | q);
+        for (int half = 0; half < 2; ++half) {
+          wgmma_wait<1>();
+          if (half == 1 && i > 0 && releases) barrier_arrive(empty + previous * 8);
+#pragma unroll
+          for (int q = 0; q < 2; ++q) take_rows(taken[half][q], from_a, half * 2 + q);
+          wgmma_fence();
+#pragma unroll
+          for (int q = 0; q < 2; ++q)
+            WgmmaTaken<Columns>::run(d, taken[half][q], tile_descriptor(from_b + (half * 2 + q) * 32, 16, 1024),
+                                     i | half | q);
+          wgmma_commit();
+        }
+      } else {
+        wgmma_fence();
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+          // Along K: 32 bytes further in the row. Turned: 16 rows of 128 bytes further.
+          const uint64_t x = tile_descriptor(from_a + q * (TurnA ? 2048 : 32), 16, 1024);
+          const uint64_t y = tile_descriptor(from_b + q * (TurnB ? 2048 : 32), TurnB ? 8192 : 16, 1024);
+          Mma::template run<TurnA, TurnB>(d, x, y, kSumsInSlices<T> ? q : i | q);
+        }
+        wgmma_commit();
       }
-      wgmma_commit();
       if constexpr (kSumsInSlices<T> && Blocks::kScaled) {
         const auto now = next_scales;
         if (i + 1 < slices) blocks.fetch(next_scales, s, at, i + 1);
         wgmma_wait<0>();
-        if (speaks) barrier_arrive(empty + ring.stage * 8);
+        if (releases) barrier_arrive(empty + ring.stage * 8);
 #pragma unroll
         for (int j = 0; j < Columns / 2; ++j) total[j] = __fmaf_rn(d[j], now.factor(j), total[j]);
       } else if constexpr (kSumsInSlices<T>) {
         wgmma_wait<0>();
-        if (speaks) barrier_arrive(empty + ring.stage * 8);
+        if (releases) barrier_arrive(empty + ring.stage * 8);
 #pragma unroll
         for (int j = 0; j < Columns / 2; ++j) total[j] += d[j];
       } else {
-        if (i > 0) {
+        if (!kTakesA && i > 0) {
           wgmma_wait<1>();
-          if (speaks) barrier_arrive(empty + previous * 8);
+          if (releases) barrier_arrive(empty + previous * 8);
         }
         previous = ring.stage;
       }
@@ -215,7 +249,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
     if (!kSumsInSlices<T>) finish.fetch(operands, at);
     if constexpr (!kSumsInSlices<T>) {
       wgmma_wait<0>();
-      if (speaks) barrier_arrive(empty + previous * 8);
+      if (releases) barrier_arrive(empty + previous * 8);
     }
     keep_sums(d);
     if (kSumsInSlices<T>) finish.fetch(operands, at);
@@ -229,7 +263,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
     if constexpr (kStore == Gemm90Store::boxes) {
       store_boxes<Out, kOutColumns, kTile.box_bytes()>(boxes, buffers, sums, 1 + consumer, at, finish, operands);
     } else if constexpr (kStore == Gemm90Store::turned_boxes) {
-      store_turned<Out, kOutColumns>(boxes, buffers, sums, 1 + consumer, at);
+      store_turned<Out, kOutColumns, kTile.turned_columns(), kTakesA>(boxes, buffers, sums, 1 + consumer, at);
     } else {
       store_elements<Out, kOutColumns>(out + at.batch * s.out_batch, sums, s, at);
     }

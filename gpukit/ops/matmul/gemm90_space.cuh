@@ -45,10 +45,13 @@ struct Gemm90Tile {
     const int row = columns * out_bytes;
     return row % 128 == 0 ? 128 : row % 64 == 0 ? 64 : 32;
   }
-  /// Boxes on their way out, of one consumer: two in turns, or the whole of a turned tile.
+  /// Columns of one turned box: all of them, or 32 of four bytes.
+  constexpr int turned_columns() const { return out_bytes == 4 && columns > 32 ? 32 : columns; }
+  /// Boxes on their way out, of one consumer: two in turns, or the whole of a small turned tile.
   constexpr int store_bytes() const {
     if (store == Gemm90Store::elements) return 0;
-    return store == Gemm90Store::boxes ? 2 * 64 * box_bytes() : columns * 64 * out_bytes;
+    if (store == Gemm90Store::boxes) return 2 * 64 * box_bytes();
+    return (turned_columns() < columns ? 2 : 1) * turned_columns() * 64 * out_bytes;
   }
   constexpr int stages() const {
     const int fit = (kShared - kBarrierBytes - consumers() * store_bytes()) / (a_bytes() + b_bytes());

@@ -220,36 +220,66 @@ GPUKIT_DEVICE void store_boxes(const TileMap* map, uint32_t buffers, const Sum* 
   }
 }
 
-/// Boxes with the rows dense in memory: 128 bytes of rows by N columns each.
-template <typename Out, int N, typename Sum>
-GPUKIT_DEVICE void store_turned(const TileMap* map, uint32_t buffer, const Sum* v, int barrier, const Gemm90At& at) {
+/// Which neighbours in memory stand in rows lane / 4 and lane / 4 + 8 of a warp, where threads take turned rows of four
+/// bytes themselves: the box of 32 rows, the 16 of its 128 bytes, and the byte in them. With the 128-byte swizzle no
+/// two lanes of an access meet in a bank, neither reading lines lane % 4 of K nor writing columns 2 (lane % 4).
+struct PairedRows {
+  int box, chunk, byte;
+  GPUKIT_DEVICE PairedRows() {
+    const int warp = static_cast<int>(threadIdx.x) % 128 / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    box = warp / 2;
+    chunk = (warp % 2 * 2 + lane / 16) ^ lane / 8 % 2 * 5;
+    byte = lane / 4 % 2 * 8;
+  }
+};
+
+/// Boxes with the rows dense in memory: 128 bytes of rows by kColumns columns each, through two buffers in turns where
+/// there are several. `kPaired`: the rows of a thread are those of PairedRows.
+template <typename Out, int N, int kColumns, bool kPaired, typename Sum>
+GPUKIT_DEVICE void store_turned(const TileMap* map, uint32_t buffers, const Sum* d, int barrier, const Gemm90At& at) {
   constexpr int kRows = 128 / static_cast<int>(sizeof(Out));  // of a box
   const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
-  if (thread == 0) store_wait_read<0>();
-  named_barrier(barrier, 128);
-  if constexpr (sizeof(Out) == 2) {
 #pragma unroll
-    for (int h = 0; h < N / 16; ++h) {
-      const int column = h * 16 + lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
-      store_matrices_transposed(buffer + column * 128 + (chunk ^ lane % 8) * 16, Pair<Out>::of(v[h * 8], v[h * 8 + 1]),
-                                Pair<Out>::of(v[h * 8 + 2], v[h * 8 + 3]), Pair<Out>::of(v[h * 8 + 4], v[h * 8 + 5]),
-                                Pair<Out>::of(v[h * 8 + 6], v[h * 8 + 7]));
+  for (int part = 0; part < N / kColumns; ++part) {
+    const uint32_t buffer = buffers + (part & 1) * 64 * kColumns * static_cast<int>(sizeof(Out));
+    Sum v[kColumns / 2];  // read before threads part ways, or the compiler serialises the products
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; ++i) v[i] = d[part * kColumns / 2 + i];
+    if (thread == 0) store_wait_read < kColumns<N>();
+    named_barrier(barrier, 128);
+    if constexpr (sizeof(Out) == 2) {
+#pragma unroll
+      for (int h = 0; h < kColumns / 16; ++h) {
+        const int column = h * 16 + lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
+        store_matrices_transposed(buffer + column * 128 + (chunk ^ lane % 8) * 16,
+                                  Pair<Out>::of(v[h * 8], v[h * 8 + 1]), Pair<Out>::of(v[h * 8 + 2], v[h * 8 + 3]),
+                                  Pair<Out>::of(v[h * 8 + 4], v[h * 8 + 5]), Pair<Out>::of(v[h * 8 + 6], v[h * 8 + 7]));
+      }
+    } else if constexpr (kPaired) {
+      const PairedRows rows;
+#pragma unroll
+      for (int i = 0; i < kColumns / 4; ++i) {
+        const int column = i / 2 * 8 + lane % 4 * 2 + i % 2, first = i / 2 * 4 + i % 2;
+        store_shared(buffer + (rows.box * kColumns + column) * 128 + (rows.chunk ^ column % 8) * 16 + rows.byte,
+                     Pair<Out>::of(v[first], v[first + 2]));
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; ++i) {
+        const int row = warp * 16 + lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        store_shared(
+            buffer + (row / kRows * kColumns + column) * 128 + (row % kRows / 4 ^ column % 8) * 16 + row % 4 * 4,
+            Pair<Out>::bits(v[i]));
+      }
     }
-  } else {
+    shared_publish();
+    named_barrier(barrier, 128);
+    if (thread == 0) {
 #pragma unroll
-    for (int i = 0; i < N / 2; ++i) {
-      const int row = warp * 16 + lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-      store_shared(buffer + row / kRows * N * 128 + column * 128 + (row % kRows / 4 ^ column % 8) * 16 + row % 4 * 4,
-                   Pair<Out>::bits(v[i]));
+      for (int box = 0; box < 64 / kRows; ++box)
+        tile_store(map, buffer + box * kColumns * 128, at.row + box * kRows, at.column + part * kColumns, at.batch);
+      store_commit();
     }
-  }
-  shared_publish();
-  named_barrier(barrier, 128);
-  if (thread == 0) {
-#pragma unroll
-    for (int box = 0; box < 64 / kRows; ++box)
-      tile_store(map, buffer + box * N * 128, at.row + box * kRows, at.column, at.batch);
-    store_commit();
   }
 }
 

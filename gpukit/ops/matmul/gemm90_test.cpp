@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace gpukit::cuda {
 namespace {
 
@@ -84,7 +86,7 @@ TEST(Gemm90Plan, OperandsTheEngineCannotReadAreRefused) {
   EXPECT_EQ(chosen(repeated), "none");
 }
 
-TEST(Gemm90Plan, OtherTypesLieAlongK) {
+TEST(Gemm90Plan, OtherTypes) {
   const auto of = [](DType input, DType out, bool b_along_k) {
     return chosen(make_space(4096, 4096, 4096, b_along_k), {input, out, true, true, true, 132});
   };
@@ -92,10 +94,38 @@ TEST(Gemm90Plan, OtherTypesLieAlongK) {
             "wgmma 128x256x32, 4 stages, a along k, b along k, stored by box, 132 blocks");
   EXPECT_EQ(of(DType::int8, DType::int32, true),
             "wgmma 128x256x128, 4 stages, a along k, b along k, stored by box, 132 blocks");
-  EXPECT_EQ(of(DType::float32, DType::float32, false), "none");
+  EXPECT_EQ(of(DType::float32, DType::float32, false),
+            "wgmma 128x256x32, sides swapped, 4 stages, a along m, b along k, stored by box, 132 blocks");
   EXPECT_EQ(of(DType::int8, DType::int32, false), "none");
   EXPECT_EQ(of(DType::int8, DType::int8, true), "none");
   EXPECT_EQ(of(DType::float64, DType::float64, true), "none");
+}
+
+TEST(Gemm90Plan, Tf32TakesARowMajorB) {
+  const auto tf32 = [](const MatmulSpace& s, bool out_aligned = true) {
+    return chosen(s, {DType::float32, DType::float32, true, true, out_aligned, 132});
+  };
+  EXPECT_EQ(tf32(make_space(1024, 1024, 1024, false)),
+            "wgmma 64x128x32, sides swapped, 8 stages, a along m, b along k, stored by box, 128 blocks");
+  EXPECT_EQ(tf32(make_space(16, 4096, 4096, false)),
+            "wgmma 64x64x32, sides swapped, 13 stages, a along m, b along k, stored by box, 64 blocks");
+  EXPECT_EQ(tf32(make_space(256, 258, 64, false)), "none");  // rows of 1032 bytes
+  EXPECT_EQ(tf32(make_space(256, 256, 64, false), false), "none");
+  MatmulSpace turned = make_space(256, 256, 64);  // a along M, b along K: the other side would have to be taken
+  turned.a_m = 1;
+  turned.a_k = 256;
+  EXPECT_EQ(tf32(turned), "none");
+  std::swap(turned.out_m, turned.out_n);
+  EXPECT_EQ(tf32(turned), "wgmma 64x128x32, 8 stages, a along m, b along k, stored by box, 8 blocks");
+
+  const auto plan =
+      plan_gemm90(make_space(256, 512, 64, false), {DType::float32, DType::float32, true, true, true, 132});
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->a.shape[0], 512);  // lines of N, 128 bytes a box
+  EXPECT_EQ(plan->a.box[0], 32);
+  EXPECT_EQ(plan->a.box[1], 32);
+  EXPECT_EQ(plan->out.box[0], 32);
+  EXPECT_EQ(plan->out.box[1], 32);
 }
 
 TEST(Gemm90Plan, AColumnMajorOutputSwapsTheOperands) {

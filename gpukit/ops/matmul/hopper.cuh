@@ -1,7 +1,7 @@
 // What the sm_90a products are made of: barriers and tile copies in shared memory, and the warpgroup products.
 // One instruction a function; nothing here waits for more than it says.
 #pragma once
-#include "gpukit/ops/common/half.cuh"
+#include "gpukit/ops/common/mma.cuh"
 
 namespace gpukit {
 
@@ -9,8 +9,6 @@ namespace gpukit {
 struct alignas(64) TileMap {
   uint64_t words[16];
 };
-
-GPUKIT_DEVICE uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 
 GPUKIT_DEVICE void barrier_init(uint32_t barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
