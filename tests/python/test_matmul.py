@@ -1,5 +1,9 @@
 """Matrix products against NumPy in float64."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -362,3 +366,26 @@ def test_tensor_core_kernels_give_the_same_bits(rng, dtype):
                     got = gp.matmul(left, right, kernel=kernel, use_tf32=tf32).to_numpy()
                     want = got if want is None else want
                     assert np.array_equal(got, want), (kernel, m, k, n)
+
+
+TF32_SCRIPT = """
+import pygpukit as gp
+
+a = gp.ones((64, 64), dtype="float32", device="cuda")
+texts = [gp.explain_matmul(a, a), gp.explain_matmul(a, a, use_tf32=True), gp.explain_matmul(a, a, use_tf32=False)]
+print(*("exact" if "fused multiply-add" in text else "tf32" for text in texts))
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("allow", "forbid", "unsaid"),
+    [(None, None, "exact"), ("1", None, "tf32"), (None, "1", "exact"), ("1", "1", "exact")],
+)
+def test_variables_of_tf32(allow, forbid, unsaid):
+    """They decide where a call says nothing."""
+    wanted = {"PYGPUKIT_ALLOW_TF32": allow, "PYGPUKIT_NO_TF32": forbid}
+    kept = {name: value for name, value in os.environ.items() if name not in wanted}
+    env = kept | {name: value for name, value in wanted.items() if value is not None}
+    run = subprocess.run([sys.executable, "-c", TF32_SCRIPT], capture_output=True, text=True, env=env, check=True)
+    assert run.stdout.split() == [unsaid, "tf32", "exact"]

@@ -116,7 +116,7 @@ TEST(Gemm90Plan, Tf32TakesARowMajorB) {
   turned.a_k = 256;
   EXPECT_EQ(tf32(turned), "none");
   std::swap(turned.out_m, turned.out_n);
-  EXPECT_EQ(tf32(turned), "wgmma 64x128x32, 8 stages, a along m, b along k, stored by box, 8 blocks");
+  EXPECT_EQ(tf32(turned), "wgmma 64x64x32, 13 stages, a along m, b along k, stored by box, 16 blocks");
 
   const auto plan =
       plan_gemm90(make_space(256, 512, 64, false), {DType::float32, DType::float32, true, true, true, 132});
