@@ -186,6 +186,7 @@ template <typename Out, int N, int kBytes, typename Sum, typename F>
 GPUKIT_DEVICE void store_boxes(const TileMap* map, uint32_t buffers, const Sum* d, int barrier, Gemm90At at,
                                const F& finish, typename F::template Operands<kBytes / sizeof(Out)>& operands) {
   constexpr int kColumns = kBytes / static_cast<int>(sizeof(Out));
+  constexpr bool kOdd = N / kColumns % 2 != 0;
   const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
 #pragma unroll
   for (int box = 0; box < N / kColumns; ++box, at.column += kColumns) {
@@ -193,7 +194,14 @@ GPUKIT_DEVICE void store_boxes(const TileMap* map, uint32_t buffers, const Sum* 
     typename F::template Value<Sum> v[kColumns / 2];
     finish.template apply<kColumns>(v, &d[box * kColumns / 2], operands, at);
     if (box + 1 < N / kColumns) finish.template fetch<kColumns>(operands, {at.row, at.column + kColumns, at.batch});
-    if (thread == 0) store_wait_read<1>();
+    if (thread == 0) {
+      // The last of an odd number of boxes left the buffer of the first.
+      if (kOdd && box == 0) {
+        store_wait_read<0>();
+      } else {
+        store_wait_read<1>();
+      }
+    }
     named_barrier(barrier, 128);
     if constexpr (sizeof(Out) == 2) {
       const int row = warp * 16 + lane % 16;
