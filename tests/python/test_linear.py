@@ -58,6 +58,21 @@ def test_linear(device, rng, dtype, shape):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("value", [-88.0, -20.0, -9.0, -5.0, -0.01, 0.0, 0.01, 5.0, 90.0])
+def test_activations_far_out(device, dtype, value):
+    """The bias is the sum: far tails are as exact as the middle."""
+    x, w = gp.zeros((128, 64), dtype=dtype), gp.zeros((128, 64), dtype=dtype)
+    b = gp.full((128,), value, dtype=dtype)
+    at = exact(b)
+    with np.errstate(over="ignore"):
+        wanted = {"gelu": at / (1 + np.exp(-at * (1.5957691216057308 + 0.07135481627260025 * at * at))), "silu": silu(at)}
+    for name, want in wanted.items():
+        got = exact(gp.linear(x, w, b, activation=name))
+        smallest = 1e-35 if dtype != "float16" else 6.2e-5
+        assert np.all(np.abs(got - want) <= TOLERANCE[dtype] * np.abs(want) + smallest)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_swiglu(device, rng, dtype, shape):
     m, k, n = shape

@@ -31,9 +31,9 @@ GPUKIT_DEVICE float tanh_short(float x) {
 /// the tail. The argument of the exponential is gelu_slope(x) x.
 GPUKIT_DEVICE float gelu_slope(float x) { return fmaf(x * x, 0.071354816282f, 1.5957691216f); }
 GPUKIT_DEVICE double gelu_slope(double x) { return fma(x * x, 0.07135481627260025, 1.5957691216057308); }
-/// The factor of exp_short is folded into the polynomial.
+/// The factor of exp_short is folded into the polynomial. Where the reciprocal would be subnormal (x < -10) it is 0.
 GPUKIT_DEVICE float gelu_short(float x) {
-  return x * reciprocal_approx(1.0f + exp2_approx(x * fmaf(x * x, -0.10294324033f, -2.3022082144f)));
+  return x * reciprocal_normal(1.0f + exp2_normal(x * fmaf(x * x, -0.10294324033f, -2.3022082144f)));
 }
 
 // What each function is for float, double, float16 and bfloat16.

@@ -46,7 +46,8 @@ struct Gemm90At {
   int row, column, batch;
 };
 
-GPUKIT_DEVICE float silu_short(float v) { return v * reciprocal_approx(1.0f + exp_short(-v)); }
+/// Where the reciprocal would be subnormal (v < -87) it is 0.
+GPUKIT_DEVICE float silu_short(float v) { return v * reciprocal_normal(1.0f + exp2_normal(v * -kLog2E)); }
 
 /// The sums as they are.
 struct NoFinish {
