@@ -278,7 +278,8 @@ TEST_P(ScaledMatmul, OutMayShareMemory) {
 }
 
 TEST_P(ScaledMatmul, GroupedTakesEachRowsExpert) {
-  const int64_t m = 150, n = 70, k = 160, experts = 5;
+  const int64_t m = 150, n = 70, experts = 5;
+  const int64_t k = 162;  // for which no kernel has an order of its own
   const std::vector<double> drawn = random_values(m, 7, 0, static_cast<double>(experts));
   const Array ids = make_array(drawn, {m}, DType::int32, device());
   const std::vector<double> id = to_doubles(ids);
