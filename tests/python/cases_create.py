@@ -15,6 +15,8 @@ DEDICATED = {
     "linspace": "test_create.py::test_linspace",
     "matmul": "test_matmul.py::test_matches_float64",
     "explain_matmul": "test_matmul.py::test_explain",
+    "determinism": "test_matmul.py::test_determinism",
+    "get_determinism": "test_matmul.py::test_determinism",
     "batched_matmul": "test_matmul.py::test_batched_and_transpose",
     "transpose": "test_matmul.py::test_batched_and_transpose",
     "linear": "test_linear.py::test_linear",
