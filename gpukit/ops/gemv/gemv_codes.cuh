@@ -10,13 +10,11 @@
 // `skinny`.
 #pragma once
 #include "gpukit/ops/gemv/gemv.cuh"
-#include "gpukit/ops/gemv/skinny_space.cuh"
+#include "gpukit/ops/gemv/gemv_codes_shape.cuh"
 #include "gpukit/ops/gemv/weights.cuh"
+#include "gpukit/ops/matmul/scaled_matmul_space.cuh"
 
 namespace gpukit {
-
-inline constexpr int kGemvCodesThreads = 256;  // at most
-inline constexpr int kGemvCodesBatch = 8;      // groups of rows whose sums wait in shared memory
 
 /// The words of a quad are one chunk of 64 bytes. Moves them so that every lane has 4 / kParts words of each of its
 /// kParts parts, in order.
@@ -55,19 +53,19 @@ struct CodesPair {
   uint32_t codes[2];            // e2m1: scales
 };
 
-/// A stage holds 16 bytes of every row for every thread, then a word of scales and one of zero points where there are
-/// any.
-template <int kPairs, int kGroup, bool kZero>
-inline constexpr int kCodesStageBytes = 2 * kPairs*(16 + (kGroup != 0 ? 4 : 0) + (kZero ? 4 : 0));  // of a thread
-
 /// Grid: at most ceil(n / (2 kPairs)), best as many blocks as the chip holds at once. Block: a multiple of 32 up to
-/// 256. Shared bytes: kStages * kCodesStageBytes for each thread and 512 kPairs for each warp. kResident blocks fit an
-/// SM at once. kGroup and the operands are as in `skinny`, with one token; zero points start
-/// at a multiple of 4 bytes and are read in words; n and k are below 2^31.
-template <typename W, typename X, typename Out, int kPairs, int kGroup, bool kZero, int kStages, int kResident>
+/// kGemvCodesThreads. Shared bytes: gemv_codes_shared_bytes. kResident blocks of the largest size fit the registers.
+///
+/// `s` is a product with m = 1 and no experts; n and k are at most 2^30. kGroup: 0 where the scales of w do not change
+/// along k; 128 for float8 with one for 128 x 128; 32, 64 or 128 for int4; 16 or 32 for e2m1. Scales of x change along
+/// k, every 128, only where those of float8 weights do. x and the rows of w and of scales that change along k are
+/// dense. x, w, its stride and its k are multiples of 16 bytes; the scales of e2m1 and their rows are multiples of 4.
+/// Zero points lie as the scales do, start at a multiple of 4 bytes and are read in words.
+template <typename W, typename X, int kPairs, int kGroup, bool kZero, int kStages, int kResident>
 __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
-    gemv_codes(Out* out, const W* w, const X* x, const void* scale, const int8_t* zero, const float* row_scale,
-               const float* token_scale, SkinnySpace s) {
+    gemv_codes(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
+               const float* tensor_scale, const void* bias, const float* out_scale,
+               const __grid_constant__ ScaledSpace s) {
   using T = typename TokenMath<X>::type;
   using Format = Weights<W, T>;
   constexpr int kSteps = Format::kSteps, kRows = 2 * kPairs;
@@ -84,13 +82,17 @@ __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
   const int rows = static_cast<int>(s.n), groups = (rows + kRows - 1) / kRows;
 
   const uint32_t ring = shared_address(gemv_codes_shared);
-  constexpr int kStageBytes = kCodesStageBytes<kPairs, kGroup, kZero>;
+  constexpr int kStageBytes = gemv_codes_stage_bytes(1, kPairs, kGroup != 0, kZero);  // of a thread
   float* const slots = reinterpret_cast<float*>(gemv_codes_shared + kStages * kStageBytes * threads);
 
-  // Where the scale of part `part` of this thread's quad is. Quads past the end of a row take its first one.
-  const auto scale_at = [&](int row, int from, int part) {
+  // The first k of part `part` of this thread's quad. Quads past the end of a row take its first one.
+  const auto part_begin = [&](int from, int part) {
     const int k = (from + thread) / 4 * kChunkK + part * kGroup;
-    return (kSteps == 2 ? row / 128 : row) * s.scale_stride + (k < k_size ? k : 0) / (kGroup + (kGroup == 0));
+    return k < k_size ? k : 0;
+  };
+  // Where the scale of that part is.
+  const auto part_scale = [&](int row, int from, int part) {
+    return (kSteps == 2 ? row / 128 : row) * s.b.scale.row + part_begin(from, part) / (kGroup + (kGroup == 0));
   };
   // A thread copies what it will read, but for the scales of a quad's parts, of which each lane copies one. What lies
   // past the end of a row is read from its begin, and meets zeros of x.
@@ -100,16 +102,16 @@ __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const int row = group * kRows + r < rows ? group * kRows + r : rows - 1;
-      copy_async(to + (r * threads + thread) * 16,
-                 reinterpret_cast<const uint8_t*>(w) + row * s.w_stride + granule * 16, 16);
+      copy_async(to + (r * threads + thread) * 16, reinterpret_cast<const uint8_t*>(w) + row * s.b.row + granule * 16,
+                 16);
       const uint32_t word = to + kRows * 16 * threads + (r * threads + thread) * 4;
       if constexpr (kPromote) {
-        const int64_t at = scale_at(row, from, t % kParts);
+        const int64_t at = part_scale(row, from, t % kParts);
         copy_word_async(word, static_cast<const float*>(scale) + at, 4);
         if constexpr (kZero) copy_word_async(word + kRows * 4 * threads, zero + (at & ~int64_t{3}), 4);
       }
       if constexpr (is_e2m1<W>)
-        copy_word_async(word, static_cast<const uint8_t*>(scale) + row * s.scale_stride + (granule * 32 / kGroup & ~3),
+        copy_word_async(word, static_cast<const uint8_t*>(scale) + row * s.b.scale.row + (granule * 32 / kGroup & ~3),
                         4);
     }
   };
@@ -127,7 +129,7 @@ __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
           to.scales[h][i] = __uint_as_float(load_word(from_lane));
           if constexpr (kZero) {
             const int row = group * kRows + r < rows ? group * kRows + r : rows - 1;
-            const int byte = static_cast<int>(scale_at(row, from, i)) & 3;
+            const int byte = static_cast<int>(part_scale(row, from, i)) & 3;
             to.offsets[h][i] =
                 Format::offset(static_cast<int8_t>(load_word(from_lane + kRows * 4 * threads) >> (byte * 8)));
           }
@@ -140,10 +142,13 @@ __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
     }
   };
 
-  // The numbers of x that the words of a lane meet, in the pairs that decode() makes.
+  // The numbers of x that the words of a lane meet, in the pairs that decode() makes, and their scale where it changes.
+  constexpr bool kTokenGroups = kPromote && kTokenBytes == 1;
   uint32_t tokens[4][kWordK / 2];
+  float token_scale = 1.0f;
   const auto fetch_tokens = [&](int begin) {
     const int granule = begin + thread;
+    if constexpr (kTokenGroups) token_scale = group_scale(s.a, x_scale, 0, 0, part_begin(begin, 0));
     const uint8_t* const from = reinterpret_cast<const uint8_t*>(x);
     if constexpr (kSteps == 4) {
 #pragma unroll
@@ -207,8 +212,11 @@ __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
         Mma<T>::add(products, a, tokens[word][half_word], tokens[word][half_word + 1]);
         if ((step + 1) * kParts % (2 * kSteps) == 0) {
           const int part = (step + 1) * kParts / (2 * kSteps) - 1;
-          to[0] = __fmaf_rn(pair.scales[0][part], g % 2 == 0 ? products[0] : products[1], to[0]);
-          to[1] = __fmaf_rn(pair.scales[1][part], g % 2 == 0 ? products[2] : products[3], to[1]);
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            const float by = kTokenGroups ? token_scale * pair.scales[h][part] : pair.scales[h][part];
+            to[h] = __fmaf_rn(by, g % 2 == 0 ? products[2 * h] : products[2 * h + 1], to[h]);
+          }
 #pragma unroll
           for (int i = 0; i < 4; ++i) products[i] = 0.0f;
         }
@@ -248,10 +256,11 @@ __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
 #pragma unroll
       for (int mask = 16; mask != 0; mask /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
       if (lane == 0 && row < rows) {
-        if (row_scale != nullptr) sum *= row_scale[static_cast<int64_t>(row) * s.row_scale];
         if constexpr (is_e2m1<W>) sum *= kE2m1Unscale;
-        if (token_scale != nullptr) sum *= token_scale[0];
-        out[row * s.out_row] = store<Out>(sum);
+        sum *= row_scale(s.a, x_scale, nullptr, 0, 0) * row_scale(s.b, scale, tensor_scale, 0, row) * s.alpha;
+        if (bias != nullptr) sum += load_bias(bias, s.bias, row * s.bias_n);
+        if (out_scale != nullptr) sum /= *out_scale;
+        store_number(out, s.out, row * s.out_n, sum);
       }
     }
     __syncthreads();
