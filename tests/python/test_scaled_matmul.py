@@ -72,6 +72,19 @@ def test_two_errors(device, rng, a, b, norm, element, argmax):
         assert np.mean(got.argmax(1) != original.argmax(1)) <= argmax
 
 
+@pytest.mark.parametrize("a, b", [pair[:2] for pair in PAIRS])
+def test_vectors(device, rng, a, b):
+    x, w = (rng.standard_normal((rows, 4224)).astype(np.float32) for rows in (1, 161))
+    left, left_numbers = operand(x, *a, "a")
+    right, right_numbers = operand(w, *b, "b")
+    stored = left_numbers @ right_numbers.T
+    for dtype in PLAIN:
+        got = download(gp.scaled_matmul(**left, **right, out_dtype=dtype))
+        bound, _ = KERNEL_BOUND[dtype]
+        assert np.linalg.norm(got - stored) <= bound * np.linalg.norm(stored)
+        assert np.abs(got - stored).max() <= 2 * bound * np.abs(stored).max()
+
+
 def test_zero_points(device, rng):
     x, w = (rng.standard_normal((rows, 640)).astype(np.float32) for rows in (33, 70))
     data, scale, zero = gp.quantize(gp.from_numpy(w + 1), "int4", block=64, zero_point=True)

@@ -150,37 +150,100 @@ std::vector<float> codes_of(const Quantized& q) {
   return floats(dequantize({q.data, make_array(std::vector<double>{1}, {}, DType::float32, q.data.device())}));
 }
 
-TEST_P(ScaledMatmul, OrderOfSums) {
+/// On the CPU alone: kernels for tensor cores and for vectors have orders of their own.
+TEST(ScaledMatmulOrder, OfTheCpu) {
   const int64_t k = 4700;
-  const Array x = make_array(random_values(k, 1), {1, k}, DType::bfloat16, device());
+  const Array x = make_array(random_values(k, 1), {1, k}, DType::bfloat16, testing::kCpu);
   const auto value = [](const Array& got) { return static_cast<float>(to_doubles(got)[0]); };
   const ScaledMatmulOptions wide{.out_dtype = DType::float32};
   {  // float8 by float8, row scales: partial sums of 128, the scales at the end.
-    const Quantized a = quantize(x, DType::float8_e4m3, {}), b = make({DType::float8_e4m3}, {1, k}, 2, device());
+    const Quantized a = quantize(x, DType::float8_e4m3, {}), b = make({DType::float8_e4m3}, {1, k}, 2, testing::kCpu);
     const float total = ordered_sum(codes_of(a), codes_of(b), 128, 128, {});
     EXPECT_EQ(value(scaled_matmul(a, b, wide)), total * (floats(a.scale)[0] * floats(b.scale)[0]));
   }
   {  // float8 by float8, block scales: each partial sum is scaled.
     const Quantized a = quantize(x, DType::float8_e4m3, {.block = {1, 128}});
-    const Quantized b = make({DType::float8_e4m3, {128, 128}}, {1, k}, 2, device());
+    const Quantized b = make({DType::float8_e4m3, {128, 128}}, {1, k}, 2, testing::kCpu);
     std::vector<float> scales = floats(a.scale);
     const std::vector<float> other = floats(b.scale);
     for (size_t i = 0; i < scales.size(); ++i) scales[i] *= other[i];
     EXPECT_EQ(value(scaled_matmul(a, b, wide)), ordered_sum(codes_of(a), codes_of(b), 128, 128, scales));
   }
   {  // 8-bit weights alone: chains of 2048.
-    const Quantized b = make({DType::int8}, {1, k}, 3, device());
+    const Quantized b = make({DType::int8}, {1, k}, 3, testing::kCpu);
     const float total = ordered_sum(floats(x), codes_of(b), 2048, 2048, {});
     EXPECT_EQ(value(scaled_matmul(x, b, wide)), total * floats(b.scale)[0]);
   }
   {  // int4: groups inside chains.
-    const Quantized b = make({DType::int4, {1, 64}}, {1, k}, 4, device());
+    const Quantized b = make({DType::int4, {1, 64}}, {1, k}, 4, testing::kCpu);
     EXPECT_EQ(value(scaled_matmul(x, b, wide)), ordered_sum(floats(x), codes_of(b), 64, 2048, floats(b.scale)));
   }
   {  // nvfp4: the block's scale is part of the number.
-    const Quantized b = make({DType::float4_e2m1, {1, 16}}, {1, k}, 5, device());
+    const Quantized b = make({DType::float4_e2m1, {1, 16}}, {1, k}, 5, testing::kCpu);
     const float total = ordered_sum(floats(x), floats(dequantize({b.data, b.scale})), 2048, 2048, {});
     EXPECT_EQ(value(scaled_matmul(x, b, wide)), total * floats(b.tensor_scale)[0]);
+  }
+}
+
+/// Every format that vectors have kernels for.
+std::vector<Pair> vector_pairs() {
+  std::vector<Format> weights = {
+      {DType::float8_e4m3},      {DType::float8_e4m3, kPerTensor}, {DType::float8_e4m3, {128, 128}}, {DType::int8},
+      {DType::int8, kPerTensor}, {DType::float4_e2m1, {1, 16}},    {DType::float4_e2m1, {1, 32}}};
+  for (int64_t group : {32, 64, 128})
+    for (bool zero_point : {false, true}) weights.push_back({DType::int4, {1, group}, zero_point});
+  std::vector<Pair> pairs;
+  for (DType x : {DType::float16, DType::bfloat16})
+    for (const Format& w : weights) pairs.push_back({{x}, w});
+  for (const QuantizeBlock& x : {kPerTensor, QuantizeBlock{1, 128}})
+    for (const QuantizeBlock& w : {kPerRow, kPerTensor, QuantizeBlock{128, 128}})
+      pairs.push_back({{DType::float8_e4m3, x}, {DType::float8_e4m3, w}});
+  return pairs;
+}
+/// Rows of one round of threads or more, with and without an end inside a warp's part.
+const std::vector<Size> kVectorSizes = {{1, 1, 128},    {1, 3, 64},   {1, 33, 96}, {1, 131, 640},
+                                        {1, 261, 2176}, {1, 5, 4128}, {1, 7, 8320}};
+
+TEST_P(ScaledMatmul, VectorsMatchFloat64) {
+  for (const Size& s : kVectorSizes)
+    for (const Pair& p : vector_pairs()) {
+      const Quantized a = make(p.a, {s.m, s.k}, 1, device()), b = make(p.b, {s.n, s.k}, 2, device());
+      const std::vector<double> expected = reference(exact(a), exact(b), s.m, s.n, s.k);
+      for (DType out : {DType::float32, DType::float16, DType::bfloat16})
+        EXPECT_TRUE(testing::all_close(scaled_matmul(a, b, {.out_dtype = out}), expected,
+                                       testing::epsilon(out) + 0x1p-22, 0x1p-24 * static_cast<double>(2 * s.k + 2)))
+            << text(p) << " " << s.n << " " << s.k;
+    }
+}
+
+/// A vector that is 1 at one place takes out a column, exactly.
+TEST_P(ScaledMatmul, VectorsMeetTheirWeights) {
+  for (const Size& s : kVectorSizes)
+    for (const Pair& p : vector_pairs()) {
+      const Quantized b = make(p.b, {s.n, s.k}, 2, device());
+      const std::vector<double> numbers = to_doubles(dequantize(b));
+      for (int64_t at : {int64_t{0}, int64_t{37}, s.k / 2 + 5, s.k - 1}) {
+        std::vector<double> one(static_cast<size_t>(s.k), 0);
+        one[static_cast<size_t>(at)] = 1;
+        std::vector<double> column;
+        for (int64_t row = 0; row < s.n; ++row) column.push_back(numbers[static_cast<size_t>(row * s.k + at)]);
+        const Array x = make_array(one, {s.k}, p.a.dtype, device());
+        EXPECT_EQ(to_doubles(scaled_matmul(x, b, {.out_dtype = DType::float32})), column)
+            << text(p) << " " << s.n << " " << s.k << " at " << at;
+      }
+    }
+}
+
+TEST_P(ScaledMatmul, VectorsDoNotSeeOtherRows) {
+  const int64_t n = 300, k = 640;
+  for (const Pair& p : vector_pairs()) {
+    const Quantized a = make(p.a, {1, k}, 1, device()), b = make(p.b, {n, k}, 2, device());
+    Quantized few = b;
+    few.data = b.data.narrow(0, 128, 5);
+    const bool blocks = b.scale.ndim() > 0 && b.scale.shape(0) != n;
+    if (b.scale.ndim() > 0) few.scale = b.scale.narrow(0, blocks ? 1 : 128, blocks ? 1 : 5);
+    if (b.zero.defined()) few.zero = b.zero.narrow(0, 128, 5);
+    EXPECT_EQ(bytes(scaled_matmul(a, few)), bytes(scaled_matmul(a, b).narrow(1, 128, 5))) << text(p);
   }
 }
 
@@ -248,24 +311,26 @@ TEST_P(ScaledMatmul, IntegersAreExact) {
 }
 
 TEST_P(ScaledMatmul, AlphaBiasAndFloat8Results) {
-  const int64_t m = 9, n = 70, k = 96;
-  const Quantized a = make({DType::float8_e4m3}, {m, k}, 1, device()),
-                  b = make({DType::float8_e4m3}, {n, k}, 2, device());
-  std::vector<double> expected = reference(exact(a), exact(b), m, n, k);
-  for (DType dtype : {DType::float32, DType::float16, DType::bfloat16}) {
-    const Array bias = make_array(random_values(n, 3), {n}, dtype, device());
-    const std::vector<double> shift = to_doubles(bias);
-    std::vector<double> shifted = expected;
-    for (size_t i = 0; i < shifted.size(); ++i) shifted[i] = shifted[i] * 0.5 + shift[i % static_cast<size_t>(n)];
-    EXPECT_TRUE(testing::all_close(scaled_matmul(a, b, {.alpha = 0.5f, .bias = bias}), shifted, 1e-6, 1e-5));
-  }
-  const Array scale = make_array(std::vector<double>{0.25}, {}, DType::float32, device());
-  const Array plain = scaled_matmul(a, b);
-  for (DType dtype : {DType::float8_e4m3, DType::float8_e5m2}) {
-    const Array got = scaled_matmul(a, b, {.out_dtype = dtype, .out_scale = scale});
-    std::vector<double> wanted = to_doubles(plain);
-    for (double& v : wanted) v *= 4;
-    EXPECT_EQ(bytes(got), bytes(make_array(wanted, {m, n}, dtype, device())));
+  for (const int64_t m : {9, 1}) {
+    const int64_t n = 70, k = 96;
+    const Quantized a = make({DType::float8_e4m3}, {m, k}, 1, device()),
+                    b = make({DType::float8_e4m3}, {n, k}, 2, device());
+    std::vector<double> expected = reference(exact(a), exact(b), m, n, k);
+    for (DType dtype : {DType::float32, DType::float16, DType::bfloat16}) {
+      const Array bias = make_array(random_values(n, 3), {n}, dtype, device());
+      const std::vector<double> shift = to_doubles(bias);
+      std::vector<double> shifted = expected;
+      for (size_t i = 0; i < shifted.size(); ++i) shifted[i] = shifted[i] * 0.5 + shift[i % static_cast<size_t>(n)];
+      EXPECT_TRUE(testing::all_close(scaled_matmul(a, b, {.alpha = 0.5f, .bias = bias}), shifted, 1e-6, 1e-5));
+    }
+    const Array scale = make_array(std::vector<double>{0.25}, {}, DType::float32, device());
+    const Array plain = scaled_matmul(a, b);
+    for (DType dtype : {DType::float8_e4m3, DType::float8_e5m2}) {
+      const Array got = scaled_matmul(a, b, {.out_dtype = dtype, .out_scale = scale});
+      std::vector<double> wanted = to_doubles(plain);
+      for (double& v : wanted) v *= 4;
+      EXPECT_EQ(bytes(got), bytes(make_array(wanted, {m, n}, dtype, device())));
+    }
   }
 }
 
@@ -279,7 +344,7 @@ TEST_P(ScaledMatmul, OutMayShareMemory) {
 
 TEST_P(ScaledMatmul, GroupedTakesEachRowsExpert) {
   const int64_t m = 150, n = 70, experts = 5;
-  const int64_t k = 162;  // for which no kernel has an order of its own
+  const int64_t k = 162;  // for which one row has no kernel of its own
   const std::vector<double> drawn = random_values(m, 7, 0, static_cast<double>(experts));
   const Array ids = make_array(drawn, {m}, DType::int32, device());
   const std::vector<double> id = to_doubles(ids);

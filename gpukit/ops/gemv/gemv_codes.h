@@ -1,0 +1,28 @@
+// One vector by weights of 8 or 4 bits: which kernel of gemv_codes.cuh makes a product, and its launch.
+#pragma once
+
+#include <optional>
+
+#include "gpukit/ops/matmul/scaled_matmul_impl.h"
+
+namespace gpukit::cuda {
+
+/// What the grid depends on. The bits of the result do not.
+struct GemvCodesChip {
+  int sm_count, shared_per_sm, max_threads_per_sm;
+};
+
+struct GemvCodesPlan {
+  int kernel;  // of the table in gemv_codes.cpp
+  unsigned grid, block, shared_bytes;
+};
+
+/// nullopt where `product` is not one of these: a is one dense row of float16 or bfloat16, b is float8_e4m3 with scales
+/// of the tensor, rows or 128x128 blocks, int8 with scales of the tensor or rows, int4 in groups of 32, 64 or 128, or
+/// float4_e2m1; or both are float8_e4m3. Rows of b are dense and lie at multiples of 16 bytes.
+std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& product, const GemvCodesChip& chip);
+
+/// Launches the product and gives true, or false where there is no plan for it.
+bool launch_gemv_codes(const ScaledProduct& product);
+
+}  // namespace gpukit::cuda

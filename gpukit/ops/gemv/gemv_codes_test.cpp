@@ -1,0 +1,151 @@
+#include "gpukit/ops/gemv/gemv_codes.h"
+
+#include <gtest/gtest.h>
+
+#include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/common/scales.h"
+#include "tests/support/testing.h"
+
+namespace gpukit {
+namespace {
+
+using cuda::GemvCodesChip;
+using cuda::GemvCodesPlan;
+using cuda::plan_gemv_codes;
+using testing::kCpu;
+
+constexpr GemvCodesChip kHopper = {132, 233472, 2048}, kAda = {128, 102400, 1536};
+
+/// A row of x by w [n, k] with scales of `rows` by `group`; group 0: one a row.
+ScaledProduct product(DType x, DType w, int64_t n, int64_t k, int64_t group, bool zero = false, int64_t rows = 1) {
+  const auto operand = [](const Quantized& q, const CodeShape& shape) {
+    ScaledOperand o = {};
+    o.code = code_of("test", "codes", q.data.dtype());
+    o.row = q.data.strides()[0], o.k = q.data.strides()[1];
+    o.has_scale = q.scale.defined() ? 1 : 0;
+    if (q.scale.defined()) o.scale = scale_layout("test", "scale", q.scale, shape, false);
+    if (q.zero.defined()) o.zero = scale_layout("test", "zero", q.zero, shape, false);
+    return o;
+  };
+  const Dims blocks = {ceil_div(n, rows), group == 0 ? 1 : ceil_div(k, group)};
+  ScaledProduct p;
+  p.a.data = Array::empty({1, k}, x, kCpu);
+  p.b.data = Array::empty({n, is_packed(w) ? k / 2 : k}, w, kCpu);
+  p.b.scale = Array::empty(blocks, w == DType::float4_e2m1 ? DType::float8_e4m3 : DType::float32, kCpu);
+  if (zero) p.b.zero = Array::empty(blocks, DType::int8, kCpu);
+  p.space = {};
+  p.space.m = 1, p.space.n = n, p.space.k = k;
+  p.space.a = operand(p.a, {1, 1, k});
+  p.space.b = operand(p.b, {1, n, k});
+  return p;
+}
+bool planned(const ScaledProduct& p) { return plan_gemv_codes(p, kHopper).has_value(); }
+
+TEST(GemvCodes, HasTheFormats) {
+  for (DType x : {DType::float16, DType::bfloat16}) {
+    EXPECT_TRUE(planned(product(x, DType::float8_e4m3, 300, 640, 0)));
+    EXPECT_TRUE(planned(product(x, DType::float8_e4m3, 300, 640, 128, false, 128)));
+    EXPECT_TRUE(planned(product(x, DType::int8, 300, 640, 0)));
+    for (int64_t group : {32, 64, 128})
+      for (bool zero : {false, true}) EXPECT_TRUE(planned(product(x, DType::int4, 300, 640, group, zero)));
+    for (int64_t group : {16, 32}) EXPECT_TRUE(planned(product(x, DType::float4_e2m1, 300, 640, group)));
+  }
+  EXPECT_TRUE(planned(product(DType::float8_e4m3, DType::float8_e4m3, 300, 640, 0)));
+  EXPECT_TRUE(planned(product(DType::float8_e4m3, DType::float8_e4m3, 300, 640, 128, false, 128)));
+
+  EXPECT_FALSE(planned(product(DType::float32, DType::int8, 300, 640, 0)));
+  EXPECT_FALSE(planned(product(DType::float16, DType::float8_e5m2, 300, 640, 0)));
+  EXPECT_FALSE(planned(product(DType::float16, DType::float8_e4m3, 300, 640, 128)));
+  EXPECT_FALSE(planned(product(DType::float16, DType::int4, 300, 640, 0)));
+  EXPECT_FALSE(planned(product(DType::float16, DType::int4, 300, 640, 128, false, 128)));
+  EXPECT_FALSE(planned(product(DType::int8, DType::int8, 300, 640, 0)));
+}
+
+TEST(GemvCodes, LeavesOtherLayouts) {
+  const auto int8 = [] { return product(DType::bfloat16, DType::int8, 300, 640, 0); };
+  ASSERT_TRUE(planned(int8()));
+  ScaledProduct p = int8();
+  p.space.m = 2;
+  EXPECT_FALSE(planned(p));
+  p = int8();
+  p.space.experts = 4;
+  EXPECT_FALSE(planned(p));
+  p = int8();
+  p.space.b.k = 300, p.space.b.row = 1;
+  EXPECT_FALSE(planned(p));
+  p = int8();
+  p.space.b.row = 648;
+  EXPECT_FALSE(planned(p));
+  p = int8();
+  p.space.a.k = 2;
+  EXPECT_FALSE(planned(p));
+  p = int8();
+  p.a.data = p.a.data.narrow(1, 1, 639);
+  EXPECT_FALSE(planned(p));
+  p = int8();
+  p.b.data = p.b.data.narrow(1, 8, 632);
+  EXPECT_FALSE(planned(p));
+  EXPECT_FALSE(planned(product(DType::bfloat16, DType::int8, 300, 648, 0)));
+  EXPECT_FALSE(planned(product(DType::bfloat16, DType::int4, 300, 656, 64)));
+  // Rows of scales that are no whole words.
+  EXPECT_FALSE(planned(product(DType::bfloat16, DType::float4_e2m1, 300, 672, 16)));
+  p = product(DType::bfloat16, DType::int4, 300, 640, 64, true);
+  p.space.b.zero.row = 16;
+  EXPECT_FALSE(planned(p));
+  p = product(DType::bfloat16, DType::int4, 300, 640, 64);
+  p.space.b.scale.column = 300, p.space.b.scale.row = 1;
+  EXPECT_FALSE(planned(p));
+}
+
+TEST(GemvCodes, TakesScalesOfBlocksOnBothSides) {
+  for (int64_t group : {0, 128}) {
+    ScaledProduct p = product(DType::float8_e4m3, DType::float8_e4m3, 300, 640, group, false, group == 0 ? 1 : 128);
+    p.space.a.has_scale = 1;
+    EXPECT_TRUE(planned(p));
+    p.space.a.scale.column = 1, p.space.a.scale.column_shift = 7;
+    EXPECT_EQ(planned(p), group == 128);
+  }
+}
+
+/// The order of sums follows from the number of threads: k and the format give it, not the chip or n.
+TEST(GemvCodes, ThreadsFollowFromK) {
+  struct Row {
+    int64_t k;
+    unsigned bytes8, bits4;
+  };
+  for (const Row& row : {Row{128, 32, 32}, Row{640, 64, 32}, Row{3584, 224, 128}, Row{4096, 256, 128},
+                         Row{4224, 160, 160}, Row{8192, 256, 256}, Row{14336, 224, 224}, Row{29568, 256, 256}})
+    for (int64_t n : {1, 300, 29568})
+      for (const GemvCodesChip& chip : {kHopper, kAda, GemvCodesChip{1, 102400, 1536}}) {
+        EXPECT_EQ(plan_gemv_codes(product(DType::bfloat16, DType::int8, n, row.k, 0), chip)->block, row.bytes8);
+        EXPECT_EQ(plan_gemv_codes(product(DType::bfloat16, DType::float4_e2m1, n, row.k, 32), chip)->block, row.bits4);
+      }
+}
+
+TEST(GemvCodes, BlocksFillTheChip) {
+  const auto plan = [](DType w, int64_t n, int64_t k, int64_t group, const GemvCodesChip& chip) {
+    return *plan_gemv_codes(product(DType::bfloat16, w, n, k, group), chip);
+  };
+  GemvCodesPlan p = plan(DType::int8, 14336, 4096, 0, kHopper);
+  EXPECT_EQ(p.grid, 132u * 4);
+  EXPECT_EQ(p.shared_bytes, 57344u);
+  EXPECT_EQ(plan(DType::int8, 14336, 4096, 0, kAda).grid, 128u);
+  EXPECT_EQ(plan(DType::int8, 131, 4096, 0, kHopper).grid, 33u);
+  p = plan(DType::int4, 14336, 4096, 128, kHopper);
+  EXPECT_EQ(p.grid, 132u * 6);
+  EXPECT_EQ(p.shared_bytes, 34816u);
+  EXPECT_EQ(plan(DType::int4, 3, 4096, 64, kHopper).grid, 2u);
+}
+
+TEST(GemvCodes, FitsAChipWith100Kilobytes) {
+  for (DType x : {DType::float16, DType::bfloat16})
+    for (const ScaledProduct& p :
+         {product(x, DType::float8_e4m3, 300, 8192, 0), product(x, DType::float8_e4m3, 300, 8192, 128, false, 128),
+          product(x, DType::int8, 300, 8192, 0), product(x, DType::int4, 300, 8192, 32),
+          product(x, DType::int4, 300, 8192, 128), product(x, DType::int4, 300, 8192, 128, true),
+          product(x, DType::float4_e2m1, 300, 8192, 16), product(x, DType::float4_e2m1, 300, 8192, 32)})
+      EXPECT_LE(plan_gemv_codes(p, kAda)->shared_bytes, 99u * 1024);
+}
+
+}  // namespace
+}  // namespace gpukit
