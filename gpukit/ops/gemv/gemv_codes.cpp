@@ -10,13 +10,14 @@
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/gemv/gemv_codes_shape.cuh"
+#include "gpukit/ops/gemv/skinny_codes_shape.cuh"
 
 namespace gpukit::cuda {
 namespace {
 
 constexpr int64_t kGranuleBytes = 16;  // of a row, for one thread
 
-/// Weights, the columns that share a scale (0: all), and what is fastest for them.
+/// Weights, the columns that share a scale (0: all), and what is fastest for one row of a.
 struct Form {
   Code weights;
   int group;
@@ -52,25 +53,60 @@ const char* type_of(Code weights) {
   }
 }
 
-/// By form: each kernel is a module of its own, so that a first call compiles one.
-std::vector<jit::KernelSet> make_sets() {
+/// Stages of skinny_codes.
+struct Ring {
+  int wide, stages;
+};
+Ring ring_of(const Form& f, int tokens) {
+  if (tokens == 64) return {1, 3};
+  return f.group == 0 ? Ring{2, 3} : Ring{1, 4};
+}
+int skinny_shared_bytes(const Form& f, int tokens) {
+  const Ring ring = ring_of(f, tokens);
+  return skinny_codes_shared_bytes(tokens, ring.wide, is_packed(f.weights), f.group,
+                                   f.weights == Code::float4_e2m1 ? 1 : 4, ring.stages);
+}
+
+std::string arguments(std::initializer_list<int> numbers) {
+  std::string text;
+  for (int number : numbers) text += ", " + std::to_string(number);
+  return text;
+}
+
+/// By form: each kernel is a module of its own, so that a first call compiles one. `tokens`: as in GemvCodesPlan.
+std::vector<jit::KernelSet> make_sets(int tokens) {
   std::vector<jit::KernelSet> sets;
   for (const Form& f : kForms) {
-    std::string name = std::string("gpukit::gemv_codes<") + type_of(f.weights) + ", {T}";
-    for (int number : {f.pairs, f.group}) name += ", " + std::to_string(number);
-    name += f.zero ? ", true" : ", false";
-    for (int number : {f.stages, f.resident}) name += ", " + std::to_string(number);
-    sets.emplace_back("gpukit/ops/gemv/gemv_codes.cuh", std::vector<std::string>{name + ">"}, f.tokens);
+    const std::string types = std::string("<") + type_of(f.weights) + ", {T}", zero = f.zero ? ", true" : ", false";
+    if (tokens == 1) {
+      sets.emplace_back("gpukit/ops/gemv/gemv_codes.cuh",
+                        std::vector{"gpukit::gemv_codes" + types + arguments({f.pairs, f.group}) + zero +
+                                    arguments({f.stages, f.resident}) + ">"},
+                        f.tokens);
+      continue;
+    }
+    std::vector<DType> halves = f.tokens;
+    std::erase(halves, DType::float8_e4m3);
+    const Ring ring = ring_of(f, tokens);
+    sets.emplace_back("gpukit/ops/gemv/skinny_codes.cuh",
+                      std::vector{"gpukit::skinny_codes" + types + arguments({tokens, ring.wide, f.group}) + zero +
+                                  arguments({ring.stages}) + ">"},
+                      halves);
   }
   return sets;
 }
-const std::vector<jit::KernelSet> sets = make_sets();
+const std::vector<jit::KernelSet> vector_sets = make_sets(1), sets_of_16 = make_sets(16), sets_of_64 = make_sets(64);
+
+const std::vector<jit::KernelSet>& sets_for(int tokens) {
+  return tokens == 1 ? vector_sets : tokens == 16 ? sets_of_16 : sets_of_64;
+}
 
 /// The number of the form that takes these codes and groups, or -1.
-int find_form(Code weights, int group, bool zero, DType tokens) {
+int find_form(Code weights, int group, bool zero, DType dtype, int tokens) {
   for (size_t i = 0; i < std::size(kForms); ++i) {
     const Form& f = kForms[i];
-    if (f.weights == weights && f.group == group && f.zero == zero && sets[i].has(tokens)) return static_cast<int>(i);
+    if (f.weights == weights && f.group == group && f.zero == zero && sets_for(tokens)[i].has(dtype))
+      return static_cast<int>(i);
   }
   return -1;
 }
@@ -96,28 +132,41 @@ int resident_blocks(const Form& f, int threads, const GemvCodesChip& chip) {
 }  // namespace
 
 std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvCodesChip& chip) {
-  constexpr int64_t kMax = int64_t{1} << 30;
+  constexpr int64_t kMax = int64_t{1} << 30, kMaxTokens = 64;
   const ScaledSpace& s = p.space;
-  if (s.m != 1 || s.experts != 0 || s.k == 0 || s.n > kMax || s.k > kMax) return std::nullopt;
+  if (s.m > kMaxTokens || s.experts != 0 || s.k == 0 || s.n > kMax || s.k > kMax) return std::nullopt;
+  const auto rows_lie_well = [](const Array& x, const ScaledOperand& o, int64_t rows) {
+    return is_aligned(x) && o.k == 1 && (rows == 1 || o.row * itemsize(x.dtype()) % kGranuleBytes == 0);
+  };
   const int64_t row_bytes = is_packed(s.b.code) ? s.k / 2 : s.k;
-  const bool rows_lie_well = is_aligned(p.b.data) && s.b.k == 1 && row_bytes % kGranuleBytes == 0 &&
-                             (s.n == 1 || s.b.row % kGranuleBytes == 0);
-  if (!rows_lie_well || !is_aligned(p.a.data) || s.a.k != 1) return std::nullopt;
+  if (row_bytes % kGranuleBytes != 0 || !rows_lie_well(p.a.data, s.a, s.m) || !rows_lie_well(p.b.data, s.b, s.n))
+    return std::nullopt;
 
   const bool grouped = s.b.code == Code::float4_e2m1 || scaled_along_k(s.b);
   const int group = grouped ? 1 << s.b.scale.column_shift : 0;
   if (grouped && !reads_groups(p, group)) return std::nullopt;
-  // Scales of x that change along k go with those of 128x128 blocks.
+  // Scales of a that change along k go with those of 128x128 blocks.
   if (scaled_along_k(s.a) && (group != 128 || s.a.scale.column_shift != 7)) return std::nullopt;
-  const int kernel = find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype());
-  if (kernel < 0) return std::nullopt;
+  const int tokens = s.m == 1 ? 1 : s.m <= 16 ? 16 : 64;
+  const int number = find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype(), tokens);
+  if (number < 0) return std::nullopt;
+  const Form& form = kForms[number];
 
+  if (tokens > 1) {
+    const int shared_bytes = skinny_shared_bytes(form, tokens);
+    if (shared_bytes > chip.shared_per_block) return std::nullopt;
+    return GemvCodesPlan{.form = number,
+                         .tokens = tokens,
+                         .grid = static_cast<unsigned>(ceil_div(s.n, kSkinnyCodesRows)),
+                         .block = kSkinnyCodesThreads,
+                         .shared_bytes = static_cast<unsigned>(shared_bytes)};
+  }
   // Rounds of equal length over a row: the number of threads, and so the order of sums, follows from k and the format.
-  const Form& form = kForms[kernel];
   const int64_t granules = row_bytes / kGranuleBytes, rounds = ceil_div(granules, kGemvCodesThreads);
   const int threads = static_cast<int>(ceil_div(ceil_div(granules, rounds), 32) * 32);
   const int64_t at_once = int64_t{chip.sm_count} * resident_blocks(form, threads, chip);
-  return GemvCodesPlan{.kernel = kernel,
+  return GemvCodesPlan{.form = number,
+                       .tokens = 1,
                        .grid = static_cast<unsigned>(std::min(ceil_div(s.n, 2 * form.pairs), at_once)),
                        .block = static_cast<unsigned>(threads),
                        .shared_bytes = static_cast<unsigned>(form.shared_bytes(threads))};
@@ -127,9 +176,10 @@ bool launch_gemv_codes(const ScaledProduct& p) {
   const driver::DeviceProperties& chip = p.out.context().properties();
   const auto plan = plan_gemv_codes(p, {.sm_count = runtime::current_sm_count(p.out.device()),
                                         .shared_per_sm = chip.shared_per_sm,
+                                        .shared_per_block = chip.shared_per_block_optin,
                                         .max_threads_per_sm = chip.max_threads_per_sm});
   if (!plan) return false;
-  jit::launch(sets[static_cast<size_t>(plan->kernel)].get(0, p.a.data.dtype()), p.out.device(),
+  jit::launch(sets_for(plan->tokens)[static_cast<size_t>(plan->form)].get(0, p.a.data.dtype()), p.out.device(),
               {.grid_x = plan->grid, .block_x = plan->block, .shared_bytes = plan->shared_bytes}, write(p.out),
               read(p.a.data), read_if(p.a.scale), read(p.b.data), read_if(p.b.scale), read_if(p.b.zero),
               read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale), p.space);

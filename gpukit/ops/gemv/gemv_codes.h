@@ -1,4 +1,5 @@
-// One vector by weights of 8 or 4 bits: which kernel of gemv_codes.cuh makes a product, and its launch.
+// 1 to 64 vectors by weights of 8 or 4 bits: which kernel of gemv_codes.cuh and skinny_codes.cuh makes a product, and
+// its launch.
 #pragma once
 
 #include <optional>
@@ -7,19 +8,20 @@
 
 namespace gpukit::cuda {
 
-/// What the grid depends on. The bits of the result do not.
+/// What a launch depends on. The bits of the result do not.
 struct GemvCodesChip {
-  int sm_count, shared_per_sm, max_threads_per_sm;
+  int sm_count, shared_per_sm, shared_per_block, max_threads_per_sm;
 };
 
 struct GemvCodesPlan {
-  int kernel;  // of the table in gemv_codes.cpp
+  int form;    // of the table in gemv_codes.cpp
+  int tokens;  // that the kernel takes at most: 1, 16 or 64
   unsigned grid, block, shared_bytes;
 };
 
-/// nullopt where `product` is not one of these: a is one dense row of float16 or bfloat16, b is float8_e4m3 with scales
+/// nullopt where `product` is not one of these: a has 1 to 64 rows of float16 or bfloat16, b is float8_e4m3 with scales
 /// of the tensor, rows or 128x128 blocks, int8 with scales of the tensor or rows, int4 in groups of 32, 64 or 128, or
-/// float4_e2m1; or both are float8_e4m3. Rows of b are dense and lie at multiples of 16 bytes.
+/// float4_e2m1; or a has one row and both are float8_e4m3. Rows are dense and lie at multiples of 16 bytes.
 std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& product, const GemvCodesChip& chip);
 
 /// Launches the product and gives true, or false where there is no plan for it.

@@ -14,7 +14,7 @@ using cuda::GemvCodesPlan;
 using cuda::plan_gemv_codes;
 using testing::kCpu;
 
-constexpr GemvCodesChip kHopper = {132, 233472, 2048}, kAda = {128, 102400, 1536};
+constexpr GemvCodesChip kHopper = {132, 233472, 232448, 2048}, kAda = {128, 102400, 101376, 1536};
 
 /// A row of x by w [n, k] with scales of `rows` by `group`; group 0: one a row.
 ScaledProduct product(DType x, DType w, int64_t n, int64_t k, int64_t group, bool zero = false, int64_t rows = 1) {
@@ -65,7 +65,10 @@ TEST(GemvCodes, LeavesOtherLayouts) {
   const auto int8 = [] { return product(DType::bfloat16, DType::int8, 300, 640, 0); };
   ASSERT_TRUE(planned(int8()));
   ScaledProduct p = int8();
-  p.space.m = 2;
+  p.space.m = 65;
+  EXPECT_FALSE(planned(p));
+  p = int8();
+  p.space.m = 2, p.space.a.row = 644;
   EXPECT_FALSE(planned(p));
   p = int8();
   p.space.experts = 4;
@@ -116,7 +119,7 @@ TEST(GemvCodes, ThreadsFollowFromK) {
   for (const Row& row : {Row{128, 32, 32}, Row{640, 64, 32}, Row{3584, 224, 128}, Row{4096, 256, 128},
                          Row{4224, 160, 160}, Row{8192, 256, 256}, Row{14336, 224, 224}, Row{29568, 256, 256}})
     for (int64_t n : {1, 300, 29568})
-      for (const GemvCodesChip& chip : {kHopper, kAda, GemvCodesChip{1, 102400, 1536}}) {
+      for (const GemvCodesChip& chip : {kHopper, kAda, GemvCodesChip{1, 102400, 101376, 1536}}) {
         EXPECT_EQ(plan_gemv_codes(product(DType::bfloat16, DType::int8, n, row.k, 0), chip)->block, row.bytes8);
         EXPECT_EQ(plan_gemv_codes(product(DType::bfloat16, DType::float4_e2m1, n, row.k, 32), chip)->block, row.bits4);
       }
@@ -135,6 +138,34 @@ TEST(GemvCodes, BlocksFillTheChip) {
   EXPECT_EQ(p.grid, 132u * 6);
   EXPECT_EQ(p.shared_bytes, 34816u);
   EXPECT_EQ(plan(DType::int4, 3, 4096, 64, kHopper).grid, 2u);
+}
+
+TEST(GemvCodes, MoreRowsTakeTiles) {
+  ScaledProduct p = product(DType::bfloat16, DType::int8, 300, 640, 0);
+  struct Row {
+    int64_t m;
+    int tokens;
+  };
+  for (const Row& row : {Row{1, 1}, Row{2, 16}, Row{16, 16}, Row{17, 64}, Row{64, 64}}) {
+    p.space.m = row.m;
+    for (const GemvCodesChip& chip : {kHopper, kAda}) {
+      const GemvCodesPlan plan = *plan_gemv_codes(p, chip);
+      EXPECT_EQ(plan.tokens, row.tokens);
+      if (row.m == 1) continue;
+      EXPECT_EQ(plan.grid, 5u);
+      EXPECT_EQ(plan.block, 128u);
+      EXPECT_LE(plan.shared_bytes, static_cast<unsigned>(chip.shared_per_block));
+    }
+  }
+  // Two rows of codes go elsewhere.
+  p = product(DType::float8_e4m3, DType::float8_e4m3, 300, 640, 0);
+  p.space.m = 2;
+  EXPECT_FALSE(planned(p));
+  // 64 rows of packed codes need more than a small chip has.
+  p = product(DType::bfloat16, DType::int4, 300, 640, 32);
+  p.space.m = 64;
+  EXPECT_TRUE(planned(p));
+  EXPECT_FALSE(plan_gemv_codes(p, kAda).has_value());
 }
 
 TEST(GemvCodes, FitsAChipWith100Kilobytes) {

@@ -34,15 +34,12 @@ struct SkinnyShape {
   static constexpr int kSlotFloats = kTokens * kPitch;
 };
 
-/// Grid: kBlocks * ceil(n / (16 kWarps kRowTiles)). Block: 32 kWarps. Shared bytes: kStages * kStageBytes, and
-/// 4 * kSlotFloats for every chain of a block (once where kBlocks is 1). `chain` is a multiple of kStageK. w, x and
-/// their strides are multiples of 16 bytes and so is k of both; e2m1 scales and their stride are multiples of 4 bytes.
-/// `zero` is read where kZero, `scale` where kGroup is not 0; `row_scale` and `token_scale` may be null.
-template <typename W, typename X, typename Out, int kTokens, int kWarps, int kRowTiles, int kWide, int kGroup,
-          bool kZero, int kBlocks, int kStages>
-__global__ void __launch_bounds__(32 * kWarps) GPUKIT_CLUSTER(kBlocks)
-    skinny(Out* out, const W* w, const X* x, const void* scale, const int8_t* zero, const float* row_scale,
-           const float* token_scale, SkinnySpace s) {
+/// What one block does; `end(token, row, sum)` takes a sum that no scale of rows or tokens was applied to. The operands
+/// are those of `skinny`.
+template <typename W, typename X, int kTokens, int kWarps, int kRowTiles, int kWide, int kGroup, bool kZero,
+          int kBlocks, int kStages, typename End>
+GPUKIT_DEVICE void multiply_skinny(const W* w, const X* x, const void* scale, const int8_t* zero, const SkinnySpace& s,
+                                   const End& end) {
   using Shape = SkinnyShape<W, X, kTokens, kWarps, kRowTiles, kWide, kGroup>;
   using T = typename Shape::T;
   using Format = Weights<W, T>;
@@ -309,13 +306,27 @@ __global__ void __launch_bounds__(32 * kWarps) GPUKIT_CLUSTER(kBlocks)
       for (int c = 1; c < chains; ++c)
         sum += load_from_block(at + c % chains_of_block * Shape::kSlotFloats, c / chains_of_block);
     }
-    if (row_scale != nullptr) sum *= row_scale[(first_row + row) * s.row_scale];
-    if constexpr (is_e2m1<W>) sum *= kE2m1Unscale;
-    if (token_scale != nullptr) sum *= token_scale[token * s.token_scale];
-    out[token * s.out_token + (first_row + row) * s.out_row] = store<Out>(sum);
+    end(token, first_row + row, is_e2m1<W> ? sum * kE2m1Unscale : sum);
   }
   // Nobody leaves while its shared memory is read.
   if constexpr (kSharers > 1) sync_cluster<kSharers>();
+}
+
+/// Grid: kBlocks * ceil(n / (16 kWarps kRowTiles)). Block: 32 kWarps. Shared bytes: kStages * kStageBytes, and
+/// 4 * kSlotFloats for every chain of a block (once where kBlocks is 1). `chain` is a multiple of kStageK. w, x and
+/// their strides are multiples of 16 bytes and so is k of both; e2m1 scales and their stride are multiples of 4 bytes.
+/// `zero` is read where kZero, `scale` where kGroup is not 0; `row_scale` and `token_scale` may be null.
+template <typename W, typename X, typename Out, int kTokens, int kWarps, int kRowTiles, int kWide, int kGroup,
+          bool kZero, int kBlocks, int kStages>
+__global__ void __launch_bounds__(32 * kWarps) GPUKIT_CLUSTER(kBlocks)
+    skinny(Out* out, const W* w, const X* x, const void* scale, const int8_t* zero, const float* row_scale,
+           const float* token_scale, SkinnySpace s) {
+  multiply_skinny<W, X, kTokens, kWarps, kRowTiles, kWide, kGroup, kZero, kBlocks, kStages>(
+      w, x, scale, zero, s, [&](int token, int64_t row, float sum) {
+        if (row_scale != nullptr) sum *= row_scale[row * s.row_scale];
+        if (token_scale != nullptr) sum *= token_scale[token * s.token_scale];
+        out[token * s.out_token + row * s.out_row] = store<Out>(sum);
+      });
 }
 
 }  // namespace gpukit

@@ -26,14 +26,14 @@ void any_format(const ScaledProduct& p) {
               runtime::fault_address(p.out.device()), p.space);
 }
 
-/// A vector may be summed in another order than a row of a matrix.
-bool vectors_have_their_own_order() { return env::determinism() != env::Determinism::batch_invariant; }
+/// Few rows may be summed in another order than many.
+bool few_rows_have_their_own_order() { return env::determinism() != env::Determinism::batch_invariant; }
 
 }  // namespace
 
 /// The one place where a product meets its kernel.
 void scaled_matmul(const ScaledProduct& product) {
-  if (product.space.m == 1 && vectors_have_their_own_order() && launch_gemv_codes(product)) return;
+  if (product.space.m <= 64 && few_rows_have_their_own_order() && launch_gemv_codes(product)) return;
   if (!launch_scaled_gemm90(product)) any_format(product);
 }
 
