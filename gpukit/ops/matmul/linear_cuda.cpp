@@ -28,10 +28,11 @@ const jit::KernelSet narrow_both =
 const jit::KernelSet wide_swiglu = make_set("gpukit::gemm90_swiglu<{T}, {T}, 128, 256, 0>");
 const jit::KernelSet narrow_swiglu = make_set("gpukit::gemm90_swiglu<{T}, {T}, 128, 128, 0>");
 
-/// Rows of dense 16-bit elements that start at multiples of 16 bytes.
+/// Rows of dense 16-bit elements that start at multiples of 16 bytes. One row is judged as if there were more: which
+/// kernel serves must not depend on their number.
 bool engine_takes(const Array& x) {
-  return is_aligned(x) && (x.strides()[1] == 1 || x.shape(1) == 1) &&
-         (x.shape(0) == 1 || (x.strides()[0] > 0 && x.strides()[0] % 8 == 0));
+  const int64_t step = x.shape(0) == 1 ? x.shape(1) : x.strides()[0];
+  return is_aligned(x) && (x.strides()[1] == 1 || x.shape(1) == 1) && step > 0 && step % 8 == 0;
 }
 
 bool fits(const Array& out, const Array& input, const Array& weight) {

@@ -60,8 +60,11 @@ Scales scales_of(const ScaledOperand& o, int block_row_shift) {
   return blocked ? Scales::blocks : Scales::other;
 }
 
-bool engine_reads(const Array& x, const ScaledOperand& o, int64_t rows) {
-  return is_aligned(x) && o.k == 1 && (rows == 1 || (o.row > 0 && o.row % 16 == 0));
+/// Rows of `length` bytes that start at multiples of 16 bytes. One row is judged as if there were more: which kernel
+/// serves must not depend on their number.
+bool rows_fit(const Array& x, int64_t rows, int64_t length, int64_t stride) {
+  const int64_t step = rows == 1 ? length : stride;
+  return is_aligned(x) && step > 0 && step % 16 == 0;
 }
 
 driver::BoxLayout layout(DType dtype, int64_t inner, int64_t outer, int64_t stride, int box_inner, int box_outer) {
@@ -86,9 +89,10 @@ bool launch_scaled_gemm90(const ScaledProduct& p) {
   if (s.a.code != s.b.code || (s.a.code != Code::float8_e4m3 && s.a.code != Code::float8_e5m2)) return false;
   const std::optional<int> out = out_index(s.out);
   if (!out || s.k == 0 || std::max({s.m, s.n, s.k}) > kMax) return false;
-  if (!engine_reads(p.a.data, s.a, s.m) || !engine_reads(p.b.data, s.b, s.n)) return false;
+  if (s.a.k != 1 || !rows_fit(p.a.data, s.m, s.k, s.a.row)) return false;
+  if (s.b.k != 1 || !rows_fit(p.b.data, s.n, s.k, s.b.row)) return false;
   const int64_t out_bytes = itemsize(p.out.dtype());
-  if (!is_aligned(p.out) || s.out_n != 1 || s.n % 2 != 0 || (s.m > 1 && s.out_m * out_bytes % 16 != 0)) return false;
+  if (s.out_n != 1 || s.n % 2 != 0 || !rows_fit(p.out, s.m, s.n * out_bytes, s.out_m * out_bytes)) return false;
   const bool bias = p.bias.defined();
   if (bias && (p.bias.dtype() != p.out.dtype() || s.bias_n != 1 || !is_aligned(p.bias))) return false;
 

@@ -7,6 +7,7 @@
 #include "gpukit/ops/gemv/gemv_codes.h"
 #include "gpukit/ops/matmul/scaled_gemm90.h"
 #include "gpukit/runtime/fault.h"
+#include "gpukit/runtime/session.h"
 
 namespace gpukit::cuda {
 namespace {
@@ -27,7 +28,7 @@ void any_format(const ScaledProduct& p) {
 }
 
 /// Few rows may be summed in another order than many.
-bool few_rows_have_their_own_order() { return env::determinism() != env::Determinism::batch_invariant; }
+bool few_rows_have_their_own_order() { return runtime::determinism() != env::Determinism::batch_invariant; }
 
 }  // namespace
 
