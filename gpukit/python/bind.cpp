@@ -249,7 +249,8 @@ void set_backend_device(std::optional<Device> device) {
   for (const auto& known : *choices)
     if (device && known->device == device) session = known.get();
   if (device && session == nullptr)
-    session = choices->emplace_back(std::make_unique<const runtime::Session>(runtime::Session().with_device(*device))).get();
+    session =
+        choices->emplace_back(std::make_unique<const runtime::Session>(runtime::Session().with_device(*device))).get();
   backend_session.store(session, std::memory_order_release);
 }
 

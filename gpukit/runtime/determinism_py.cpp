@@ -40,8 +40,7 @@ void bind_determinism(nb::module_& m) {
         "'not_guaranteed', 'run_to_run' (the default: the same call gives the same bits) or 'batch_invariant' (a row's "
         "bits do not depend on the rows beside it either).");
   m.def(
-      "get_determinism",
-      [] { return python::in_scope([] { return std::string(env::name(runtime::determinism())); }); },
+      "get_determinism", [] { return python::in_scope([] { return std::string(env::name(runtime::determinism())); }); },
       "The level in force here: that of the innermost determinism(), else of PYGPUKIT_DETERMINISM.");
 }
 

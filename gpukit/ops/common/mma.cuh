@@ -55,8 +55,8 @@ GPUKIT_DEVICE uint32_t pick_bytes(uint32_t low, uint32_t high, uint32_t selector
   return __byte_perm(low, high, selector);
 }
 
-/// The bits of a float rounded to TF32, to nearest: ties to even from sm_90 on, as its copy engine rounds, away from zero
-/// before.
+/// The bits of a float rounded to TF32, to nearest: ties to even from sm_90 on, as its copy engine rounds, away from
+/// zero before.
 GPUKIT_DEVICE uint32_t round_to_tf32(uint32_t bits) {
   uint32_t rounded;
 #if __CUDA_ARCH__ >= 900

@@ -32,7 +32,8 @@ MatmulKernel to_kernel(nb::handle kernel) {
     if (text == "simt") return MatmulKernel::simt;
     if (text == "gemv") return MatmulKernel::gemv;
   }
-  throw ArgumentError("matmul", "kernel", "be 'wgmma', 'mma', 'simt', 'gemv' or None", nb::cast<std::string>(nb::str(kernel)));
+  throw ArgumentError("matmul", "kernel", "be 'wgmma', 'mma', 'simt', 'gemv' or None",
+                      nb::cast<std::string>(nb::str(kernel)));
 }
 
 MatmulOptions to_options(nb::handle use_tf32, nb::handle precision, nb::handle out_dtype, nb::handle kernel) {

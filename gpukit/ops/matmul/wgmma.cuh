@@ -54,54 +54,54 @@ struct Wgmma;
   };
 
 // One for each N; operands after the registers: a, b, add, turn of a, turn of b.
-#define GPUKIT_WGMMA_TYPES16(turns)                                                                                    \
-  GPUKIT_WGMMA(half, float, "f", 16, 8, "k16.f32.f16.f16", turns, "%8", "%9", "%10")                                   \
-  GPUKIT_WGMMA(bfloat16, float, "f", 16, 8, "k16.f32.bf16.bf16", turns, "%8", "%9", "%10")                             \
-  GPUKIT_WGMMA(float, float, "f", 16, 8, "k8.f32.tf32.tf32", ", 1, 1", "%8", "%9", "%10")                              \
-  GPUKIT_WGMMA(float8_e4m3, float, "f", 16, 8, "k32.f32.e4m3.e4m3", ", 1, 1", "%8", "%9", "%10")                       \
-  GPUKIT_WGMMA(float8_e5m2, float, "f", 16, 8, "k32.f32.e5m2.e5m2", ", 1, 1", "%8", "%9", "%10")                       \
+#define GPUKIT_WGMMA_TYPES16(turns)                                                              \
+  GPUKIT_WGMMA(half, float, "f", 16, 8, "k16.f32.f16.f16", turns, "%8", "%9", "%10")             \
+  GPUKIT_WGMMA(bfloat16, float, "f", 16, 8, "k16.f32.bf16.bf16", turns, "%8", "%9", "%10")       \
+  GPUKIT_WGMMA(float, float, "f", 16, 8, "k8.f32.tf32.tf32", ", 1, 1", "%8", "%9", "%10")        \
+  GPUKIT_WGMMA(float8_e4m3, float, "f", 16, 8, "k32.f32.e4m3.e4m3", ", 1, 1", "%8", "%9", "%10") \
+  GPUKIT_WGMMA(float8_e5m2, float, "f", 16, 8, "k32.f32.e5m2.e5m2", ", 1, 1", "%8", "%9", "%10") \
   GPUKIT_WGMMA(int8_t, int32_t, "r", 16, 8, "k32.s32.s8.s8", "", "%8", "%9", "%10")
-#define GPUKIT_WGMMA_TYPES32(turns)                                                                                    \
-  GPUKIT_WGMMA(half, float, "f", 32, 16, "k16.f32.f16.f16", turns, "%16", "%17", "%18")                                \
-  GPUKIT_WGMMA(bfloat16, float, "f", 32, 16, "k16.f32.bf16.bf16", turns, "%16", "%17", "%18")                          \
-  GPUKIT_WGMMA(float, float, "f", 32, 16, "k8.f32.tf32.tf32", ", 1, 1", "%16", "%17", "%18")                           \
-  GPUKIT_WGMMA(float8_e4m3, float, "f", 32, 16, "k32.f32.e4m3.e4m3", ", 1, 1", "%16", "%17", "%18")                    \
-  GPUKIT_WGMMA(float8_e5m2, float, "f", 32, 16, "k32.f32.e5m2.e5m2", ", 1, 1", "%16", "%17", "%18")                    \
+#define GPUKIT_WGMMA_TYPES32(turns)                                                                 \
+  GPUKIT_WGMMA(half, float, "f", 32, 16, "k16.f32.f16.f16", turns, "%16", "%17", "%18")             \
+  GPUKIT_WGMMA(bfloat16, float, "f", 32, 16, "k16.f32.bf16.bf16", turns, "%16", "%17", "%18")       \
+  GPUKIT_WGMMA(float, float, "f", 32, 16, "k8.f32.tf32.tf32", ", 1, 1", "%16", "%17", "%18")        \
+  GPUKIT_WGMMA(float8_e4m3, float, "f", 32, 16, "k32.f32.e4m3.e4m3", ", 1, 1", "%16", "%17", "%18") \
+  GPUKIT_WGMMA(float8_e5m2, float, "f", 32, 16, "k32.f32.e5m2.e5m2", ", 1, 1", "%16", "%17", "%18") \
   GPUKIT_WGMMA(int8_t, int32_t, "r", 32, 16, "k32.s32.s8.s8", "", "%16", "%17", "%18")
-#define GPUKIT_WGMMA_TYPES64(turns)                                                                                    \
-  GPUKIT_WGMMA(half, float, "f", 64, 32, "k16.f32.f16.f16", turns, "%32", "%33", "%34")                                \
-  GPUKIT_WGMMA(bfloat16, float, "f", 64, 32, "k16.f32.bf16.bf16", turns, "%32", "%33", "%34")                          \
-  GPUKIT_WGMMA(float, float, "f", 64, 32, "k8.f32.tf32.tf32", ", 1, 1", "%32", "%33", "%34")                           \
-  GPUKIT_WGMMA(float8_e4m3, float, "f", 64, 32, "k32.f32.e4m3.e4m3", ", 1, 1", "%32", "%33", "%34")                    \
-  GPUKIT_WGMMA(float8_e5m2, float, "f", 64, 32, "k32.f32.e5m2.e5m2", ", 1, 1", "%32", "%33", "%34")                    \
+#define GPUKIT_WGMMA_TYPES64(turns)                                                                 \
+  GPUKIT_WGMMA(half, float, "f", 64, 32, "k16.f32.f16.f16", turns, "%32", "%33", "%34")             \
+  GPUKIT_WGMMA(bfloat16, float, "f", 64, 32, "k16.f32.bf16.bf16", turns, "%32", "%33", "%34")       \
+  GPUKIT_WGMMA(float, float, "f", 64, 32, "k8.f32.tf32.tf32", ", 1, 1", "%32", "%33", "%34")        \
+  GPUKIT_WGMMA(float8_e4m3, float, "f", 64, 32, "k32.f32.e4m3.e4m3", ", 1, 1", "%32", "%33", "%34") \
+  GPUKIT_WGMMA(float8_e5m2, float, "f", 64, 32, "k32.f32.e5m2.e5m2", ", 1, 1", "%32", "%33", "%34") \
   GPUKIT_WGMMA(int8_t, int32_t, "r", 64, 32, "k32.s32.s8.s8", "", "%32", "%33", "%34")
-#define GPUKIT_WGMMA_TYPES96(turns)                                                                                    \
-  GPUKIT_WGMMA(half, float, "f", 96, 48, "k16.f32.f16.f16", turns, "%48", "%49", "%50")                                \
-  GPUKIT_WGMMA(bfloat16, float, "f", 96, 48, "k16.f32.bf16.bf16", turns, "%48", "%49", "%50")                          \
-  GPUKIT_WGMMA(float, float, "f", 96, 48, "k8.f32.tf32.tf32", ", 1, 1", "%48", "%49", "%50")                           \
-  GPUKIT_WGMMA(float8_e4m3, float, "f", 96, 48, "k32.f32.e4m3.e4m3", ", 1, 1", "%48", "%49", "%50")                    \
-  GPUKIT_WGMMA(float8_e5m2, float, "f", 96, 48, "k32.f32.e5m2.e5m2", ", 1, 1", "%48", "%49", "%50")                    \
+#define GPUKIT_WGMMA_TYPES96(turns)                                                                 \
+  GPUKIT_WGMMA(half, float, "f", 96, 48, "k16.f32.f16.f16", turns, "%48", "%49", "%50")             \
+  GPUKIT_WGMMA(bfloat16, float, "f", 96, 48, "k16.f32.bf16.bf16", turns, "%48", "%49", "%50")       \
+  GPUKIT_WGMMA(float, float, "f", 96, 48, "k8.f32.tf32.tf32", ", 1, 1", "%48", "%49", "%50")        \
+  GPUKIT_WGMMA(float8_e4m3, float, "f", 96, 48, "k32.f32.e4m3.e4m3", ", 1, 1", "%48", "%49", "%50") \
+  GPUKIT_WGMMA(float8_e5m2, float, "f", 96, 48, "k32.f32.e5m2.e5m2", ", 1, 1", "%48", "%49", "%50") \
   GPUKIT_WGMMA(int8_t, int32_t, "r", 96, 48, "k32.s32.s8.s8", "", "%48", "%49", "%50")
-#define GPUKIT_WGMMA_TYPES128(turns)                                                                                   \
-  GPUKIT_WGMMA(half, float, "f", 128, 64, "k16.f32.f16.f16", turns, "%64", "%65", "%66")                               \
-  GPUKIT_WGMMA(bfloat16, float, "f", 128, 64, "k16.f32.bf16.bf16", turns, "%64", "%65", "%66")                         \
-  GPUKIT_WGMMA(float, float, "f", 128, 64, "k8.f32.tf32.tf32", ", 1, 1", "%64", "%65", "%66")                          \
-  GPUKIT_WGMMA(float8_e4m3, float, "f", 128, 64, "k32.f32.e4m3.e4m3", ", 1, 1", "%64", "%65", "%66")                   \
-  GPUKIT_WGMMA(float8_e5m2, float, "f", 128, 64, "k32.f32.e5m2.e5m2", ", 1, 1", "%64", "%65", "%66")                   \
+#define GPUKIT_WGMMA_TYPES128(turns)                                                                 \
+  GPUKIT_WGMMA(half, float, "f", 128, 64, "k16.f32.f16.f16", turns, "%64", "%65", "%66")             \
+  GPUKIT_WGMMA(bfloat16, float, "f", 128, 64, "k16.f32.bf16.bf16", turns, "%64", "%65", "%66")       \
+  GPUKIT_WGMMA(float, float, "f", 128, 64, "k8.f32.tf32.tf32", ", 1, 1", "%64", "%65", "%66")        \
+  GPUKIT_WGMMA(float8_e4m3, float, "f", 128, 64, "k32.f32.e4m3.e4m3", ", 1, 1", "%64", "%65", "%66") \
+  GPUKIT_WGMMA(float8_e5m2, float, "f", 128, 64, "k32.f32.e5m2.e5m2", ", 1, 1", "%64", "%65", "%66") \
   GPUKIT_WGMMA(int8_t, int32_t, "r", 128, 64, "k32.s32.s8.s8", "", "%64", "%65", "%66")
-#define GPUKIT_WGMMA_TYPES192(turns)                                                                                   \
-  GPUKIT_WGMMA(half, float, "f", 192, 96, "k16.f32.f16.f16", turns, "%96", "%97", "%98")                               \
-  GPUKIT_WGMMA(bfloat16, float, "f", 192, 96, "k16.f32.bf16.bf16", turns, "%96", "%97", "%98")                         \
-  GPUKIT_WGMMA(float, float, "f", 192, 96, "k8.f32.tf32.tf32", ", 1, 1", "%96", "%97", "%98")                          \
-  GPUKIT_WGMMA(float8_e4m3, float, "f", 192, 96, "k32.f32.e4m3.e4m3", ", 1, 1", "%96", "%97", "%98")                   \
-  GPUKIT_WGMMA(float8_e5m2, float, "f", 192, 96, "k32.f32.e5m2.e5m2", ", 1, 1", "%96", "%97", "%98")                   \
+#define GPUKIT_WGMMA_TYPES192(turns)                                                                 \
+  GPUKIT_WGMMA(half, float, "f", 192, 96, "k16.f32.f16.f16", turns, "%96", "%97", "%98")             \
+  GPUKIT_WGMMA(bfloat16, float, "f", 192, 96, "k16.f32.bf16.bf16", turns, "%96", "%97", "%98")       \
+  GPUKIT_WGMMA(float, float, "f", 192, 96, "k8.f32.tf32.tf32", ", 1, 1", "%96", "%97", "%98")        \
+  GPUKIT_WGMMA(float8_e4m3, float, "f", 192, 96, "k32.f32.e4m3.e4m3", ", 1, 1", "%96", "%97", "%98") \
+  GPUKIT_WGMMA(float8_e5m2, float, "f", 192, 96, "k32.f32.e5m2.e5m2", ", 1, 1", "%96", "%97", "%98") \
   GPUKIT_WGMMA(int8_t, int32_t, "r", 192, 96, "k32.s32.s8.s8", "", "%96", "%97", "%98")
-#define GPUKIT_WGMMA_TYPES256(turns)                                                                                   \
-  GPUKIT_WGMMA(half, float, "f", 256, 128, "k16.f32.f16.f16", turns, "%128", "%129", "%130")                           \
-  GPUKIT_WGMMA(bfloat16, float, "f", 256, 128, "k16.f32.bf16.bf16", turns, "%128", "%129", "%130")                     \
-  GPUKIT_WGMMA(float, float, "f", 256, 128, "k8.f32.tf32.tf32", ", 1, 1", "%128", "%129", "%130")                      \
-  GPUKIT_WGMMA(float8_e4m3, float, "f", 256, 128, "k32.f32.e4m3.e4m3", ", 1, 1", "%128", "%129", "%130")               \
-  GPUKIT_WGMMA(float8_e5m2, float, "f", 256, 128, "k32.f32.e5m2.e5m2", ", 1, 1", "%128", "%129", "%130")               \
+#define GPUKIT_WGMMA_TYPES256(turns)                                                                     \
+  GPUKIT_WGMMA(half, float, "f", 256, 128, "k16.f32.f16.f16", turns, "%128", "%129", "%130")             \
+  GPUKIT_WGMMA(bfloat16, float, "f", 256, 128, "k16.f32.bf16.bf16", turns, "%128", "%129", "%130")       \
+  GPUKIT_WGMMA(float, float, "f", 256, 128, "k8.f32.tf32.tf32", ", 1, 1", "%128", "%129", "%130")        \
+  GPUKIT_WGMMA(float8_e4m3, float, "f", 256, 128, "k32.f32.e4m3.e4m3", ", 1, 1", "%128", "%129", "%130") \
+  GPUKIT_WGMMA(float8_e5m2, float, "f", 256, 128, "k32.f32.e5m2.e5m2", ", 1, 1", "%128", "%129", "%130") \
   GPUKIT_WGMMA(int8_t, int32_t, "r", 256, 128, "k32.s32.s8.s8", "", "%128", "%129", "%130")
 GPUKIT_WGMMA_TYPES16(", 1, 1, %11, %12")
 GPUKIT_WGMMA_TYPES32(", 1, 1, %19, %20")
@@ -111,8 +111,8 @@ GPUKIT_WGMMA_TYPES128(", 1, 1, %67, %68")
 GPUKIT_WGMMA_TYPES192(", 1, 1, %99, %100")
 GPUKIT_WGMMA_TYPES256(", 1, 1, %131, %132")
 
-/// TF32 with a in registers: of its warp's 16 rows a thread has rows lane / 4 and lane / 4 + 8 at K = lane % 4, then the
-/// same two at K = lane % 4 + 4.
+/// TF32 with a in registers: of its warp's 16 rows a thread has rows lane / 4 and lane / 4 + 8 at K = lane % 4, then
+/// the same two at K = lane % 4 + 4.
 template <int N>
 struct WgmmaTaken;
 
