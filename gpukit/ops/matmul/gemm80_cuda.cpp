@@ -6,6 +6,7 @@
 #include "gpukit/base/error.h"
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/matmul/gemm80.h"
+#include "gpukit/ops/matmul/matmul_impl.h"
 
 namespace gpukit::cuda {
 namespace {
@@ -70,18 +71,6 @@ const Kernels& kernels_of(DType input, DType out) {
   if (input == DType::float32) return float_kernels;
   if (input == DType::int8) return wide_integer_kernels;
   return input == out ? same_kernels : wide_float_kernels;
-}
-
-MatmulSpace transposed(const MatmulSpace& s) {
-  MatmulSpace t = s;
-  std::swap(t.m, t.n);
-  std::swap(t.out_m, t.out_n);
-  t.a_m = s.b_n;
-  t.a_k = s.b_k;
-  t.b_k = s.a_k;
-  t.b_n = s.a_m;
-  std::swap(t.batch_a, t.batch_b);
-  return t;
 }
 
 /// Strides of axes of one are never stepped over, but addresses beyond them are formed: those must be aligned, too.

@@ -1,6 +1,7 @@
 #include "gpukit/ops/matmul/matmul.h"
 
 #include <string>
+#include <utility>
 
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/elementwise/cast.h"
@@ -119,6 +120,18 @@ Array product(const char* op, const Array& a, const Array& b, const MatmulOption
 }
 
 }  // namespace
+
+MatmulSpace transposed(const MatmulSpace& s) {
+  MatmulSpace t = s;
+  std::swap(t.m, t.n);
+  std::swap(t.out_m, t.out_n);
+  t.a_m = s.b_n;
+  t.a_k = s.b_k;
+  t.b_k = s.a_k;
+  t.b_n = s.a_m;
+  std::swap(t.batch_a, t.batch_b);
+  return t;
+}
 
 DType matmul_wide_dtype(DType dtype) {
   switch (dtype) {

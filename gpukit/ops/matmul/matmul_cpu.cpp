@@ -273,19 +273,6 @@ class Product {
   const T *a_, *b_;
 };
 
-/// out^T = b^T @ a^T.
-MatmulSpace transposed(const MatmulSpace& s) {
-  MatmulSpace t = s;
-  std::swap(t.m, t.n);
-  std::swap(t.out_m, t.out_n);
-  t.a_m = s.b_n;
-  t.a_k = s.b_k;
-  t.b_n = s.a_m;
-  t.b_k = s.a_k;
-  std::swap(t.batch_a, t.batch_b);
-  return t;
-}
-
 /// Columns are padded to whole registers and rows are not; sums can stay in an output whose columns lie together.
 bool better_transposed(const MatmulSpace& s, int columns) {
   const int64_t area = s.m * round_up(s.n, columns), turned = s.n * round_up(s.m, columns);

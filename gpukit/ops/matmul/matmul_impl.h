@@ -11,6 +11,9 @@ namespace gpukit {
 /// The dtype a product can be stored in straight from its sums: float32 for 16-bit floats, int32 for int8, else itself.
 DType matmul_wide_dtype(DType dtype);
 
+/// The product of the transposes, b^T a^T, into the transposed output.
+MatmulSpace transposed(const MatmulSpace& space);
+
 namespace cpu {
 void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space);
 
