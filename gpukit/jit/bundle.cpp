@@ -118,7 +118,8 @@ void write_bundle(const std::string& path, CompilerVersion compiler, const std::
   std::vector<Row> rows;
   std::vector<std::string> raw;
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (i == 0 || entries[i].group != entries[i - 1].group || raw.back().size() >= kBlockBytes) raw.emplace_back();
+    const bool starts = i == 0 || entries[i].group != entries[i - 1].group || raw.back().size() >= kBlockBytes;
+    if (starts || entries[i].alone || entries[i - 1].alone) raw.emplace_back();
     rows.push_back({entries[i].key, raw.size() - 1, raw.back().size(), entries[i].bytes.size()});
     raw.back() += entries[i].bytes;
   }

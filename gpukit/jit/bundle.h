@@ -48,8 +48,9 @@ class Bundle {
 
 struct BundleEntry {
   Key key;
-  std::string group;  // entries of one group resemble each other and share blocks
-  std::string bytes;  // encode(key, image)
+  std::string group;   // entries of one group resemble each other and share blocks
+  std::string bytes;   // encode(key, image)
+  bool alone = false;  // in a block of its own: a first use waits for nothing else
 };
 
 /// Writes a bundle in one step, the same bytes for the same entries in any order.

@@ -253,12 +253,12 @@ TEST(Key, EveryFieldCounts) {
 
 class BundleTest : public CacheTest {
  protected:
-  std::string write() {
+  std::string write(bool alone = false) {
     const std::string path = (root_ / "kernels.bundle").string();
     std::vector<BundleEntry> entries;
     for (int i = 0; i < 20; ++i) {
       const Key key = key_named(std::to_string(i));
-      entries.push_back({key, std::to_string(i % 3), encode(key, sample("code " + std::to_string(i)))});
+      entries.push_back({key, std::to_string(i % 3), encode(key, sample("code " + std::to_string(i))), alone});
     }
     write_bundle(path, {12, 9}, {"sm_80", "compute_80"}, entries);
     return path;
@@ -283,6 +283,16 @@ TEST_F(BundleTest, EmptyBundle) {
   const std::string path = (root_ / "empty").string();
   write_bundle(path, {12, 9}, {}, {});
   EXPECT_FALSE(Bundle::open(path)->find(key_named("0")));
+}
+
+TEST_F(BundleTest, EntriesAloneDoNotShareABlock) {
+  const std::string path = write(true);
+  const std::string good = read(path);
+  put(path, good.substr(0, good.size() - 10));
+  const auto cut = Bundle::open(path);
+  int found = 0;
+  for (int i = 0; i < 20; ++i) found += cut->find(key_named(std::to_string(i))) ? 1 : 0;
+  EXPECT_EQ(found, 19);  // the last block held one entry
 }
 
 TEST_F(BundleTest, DamageIsRefusedOrAMiss) {

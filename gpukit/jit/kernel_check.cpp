@@ -135,7 +135,9 @@ BundleReport build_bundle(const std::string& path, const std::vector<std::string
     Image image = jobs[i].module->build(jobs[i].arch);
     image.log.clear();
     const Key key = key_of(jobs[i].module->request(jobs[i].arch), compiler);
-    entries[i] = {key, jobs[i].arch + " " + jobs[i].module->source(), encode(key, image)};
+    // A module of one kernel was made so that its first use loads no more than that.
+    const bool alone = jobs[i].module->expressions().size() == 1 && jobs[i].arch != ptx_target;
+    entries[i] = {key, jobs[i].arch + " " + jobs[i].module->source(), encode(key, image), alone};
     std::lock_guard lock(mutex);
     ++done;
     if (progress) progress(done, static_cast<int64_t>(jobs.size()));
