@@ -295,6 +295,7 @@ def test_explain(device):
     with pytest.raises(ValueError, match="kernel"):
         gp.matmul(a, b, kernel="fast")
     if device == "cpu":
+        assert text.endswith(": packed blocks, one fused multiply-add for each k in ascending order")
         assert gp.matmul(a, b, kernel="wgmma").shape == (256, 512)  # a choice among a GPU's kernels
     with pytest.raises(ValueError, match="inner dimensions"):
         gp.explain_matmul(a, a)

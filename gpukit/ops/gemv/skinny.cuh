@@ -1,5 +1,5 @@
-// skinny: out[token, row] = sum over k of w[row, k] x[token, k] for 1 to 64 tokens, by tensor cores at the speed of
-// memory.
+// multiply_skinny: out[token, row] = sum over k of w[row, k] x[token, k] for 1 to 64 tokens, by tensor cores at the
+// speed of memory.
 //
 // A block makes kTokens x 16 kWarps kRowTiles outputs: weights stand as the 16 rows of a fragment, tokens as its 8
 // columns. 128 kWide bytes of every row of w, and the same k of every token, go to one of kStages stages in shared
@@ -34,8 +34,11 @@ struct SkinnyShape {
   static constexpr int kSlotFloats = kTokens * kPitch;
 };
 
-/// What one block does; `end(token, row, sum)` takes a sum that no scale of rows or tokens was applied to. The operands
-/// are those of `skinny`.
+/// What one block of 32 kWarps threads does, of a grid of kBlocks * ceil(n / (16 kWarps kRowTiles)) in clusters of
+/// kBlocks; `end(token, row, sum)` takes a sum that no scale of rows or tokens was applied to. Shared bytes: kStages *
+/// kStageBytes, and 4 * kSlotFloats for every chain of a block (once where kBlocks is 1). `chain` is a multiple of
+/// kStageK. w, x, their strides and k of both are multiples of 16 bytes, e2m1 scales and their stride of 4. `zero` is
+/// read where kZero, `scale` where kGroup is not 0.
 template <typename W, typename X, int kTokens, int kWarps, int kRowTiles, int kWide, int kGroup, bool kZero,
           int kBlocks, int kStages, typename End>
 GPUKIT_DEVICE void multiply_skinny(const W* w, const X* x, const void* scale, const int8_t* zero, const SkinnySpace& s,
@@ -310,23 +313,6 @@ GPUKIT_DEVICE void multiply_skinny(const W* w, const X* x, const void* scale, co
   }
   // Nobody leaves while its shared memory is read.
   if constexpr (kSharers > 1) sync_cluster<kSharers>();
-}
-
-/// Grid: kBlocks * ceil(n / (16 kWarps kRowTiles)). Block: 32 kWarps. Shared bytes: kStages * kStageBytes, and
-/// 4 * kSlotFloats for every chain of a block (once where kBlocks is 1). `chain` is a multiple of kStageK. w, x and
-/// their strides are multiples of 16 bytes and so is k of both; e2m1 scales and their stride are multiples of 4 bytes.
-/// `zero` is read where kZero, `scale` where kGroup is not 0; `row_scale` and `token_scale` may be null.
-template <typename W, typename X, typename Out, int kTokens, int kWarps, int kRowTiles, int kWide, int kGroup,
-          bool kZero, int kBlocks, int kStages>
-__global__ void __launch_bounds__(32 * kWarps) GPUKIT_CLUSTER(kBlocks)
-    skinny(Out* out, const W* w, const X* x, const void* scale, const int8_t* zero, const float* row_scale,
-           const float* token_scale, SkinnySpace s) {
-  multiply_skinny<W, X, kTokens, kWarps, kRowTiles, kWide, kGroup, kZero, kBlocks, kStages>(
-      w, x, scale, zero, s, [&](int token, int64_t row, float sum) {
-        if (row_scale != nullptr) sum *= row_scale[row * s.row_scale];
-        if (token_scale != nullptr) sum *= token_scale[token * s.token_scale];
-        out[token * s.out_token + row * s.out_row] = store<Out>(sum);
-      });
 }
 
 }  // namespace gpukit

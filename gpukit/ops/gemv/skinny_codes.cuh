@@ -8,7 +8,7 @@
 namespace gpukit {
 
 /// Grid: ceil(n / kSkinnyCodesRows). Block: kSkinnyCodesThreads. Shared bytes: skinny_codes_shared_bytes. `s` has no
-/// experts, at most kTokens rows of a, and scales of b that change along k as in `skinny`, with dense rows.
+/// experts, at most kTokens rows of a, and scales of b that change along k as in SkinnySpace, with dense rows.
 template <typename W, typename X, int kTokens, int kWide, int kGroup, bool kZero, int kStages>
 __global__ void __launch_bounds__(kSkinnyCodesThreads)
     skinny_codes(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,

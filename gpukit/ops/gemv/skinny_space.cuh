@@ -6,12 +6,10 @@ namespace gpukit {
 
 struct SkinnySpace {
   int64_t n, k;
-  int64_t w_stride, x_stride;      // bytes from a row of w, a token of x, to the next
-  int64_t out_token, out_row;      // elements
-  int64_t scale_stride;            // scales from one row (float8: 128 rows) to the next, where they change along k
-  int32_t row_scale, token_scale;  // 1: one number for each row, token; 0: one for all
+  int64_t w_stride, x_stride;  // bytes from a row of w, a token of x, to the next
+  int64_t scale_stride;        // scales from one row (float8: 128 rows) to the next, where they change along k
   int32_t tokens;
-  int32_t chain;  // of k; a multiple of what a stage of `skinny` holds
+  int32_t chain;  // of k; a multiple of what a stage of multiply_skinny holds
 };
 
 }  // namespace gpukit

@@ -157,7 +157,7 @@ std::string explain_matmul(const Array& a, const Array& b, const MatmulOptions& 
   if (shapes.out.product() == 0) return text + "nothing to compute";
   const MatmulSpace space = make_space(contiguous_strides(shapes.out), a, b, shapes);
   switch (a.device().kind) {
-    case DeviceKind::cpu: text += "tiles of 64x64, one fused multiply-add for each k in ascending order"; break;
+    case DeviceKind::cpu: text += "packed blocks, one fused multiply-add for each k in ascending order"; break;
     case DeviceKind::cuda: text += cuda::explain_matmul(a, b, dtypes.out, space, options); break;
   }
   return text;
