@@ -346,20 +346,6 @@ GPUKIT_DEVICE void store_rows(const Target& target, int64_t row, int64_t column,
   __syncwarp();
 }
 
-struct GemmPlace {
-  uint32_t batch, row_tile, column_tile;
-};
-
-/// The tile of block `block`. Blocks that run together share bands of 8 tiles of rows, so that what they read stays in
-/// the L2 cache.
-GPUKIT_DEVICE GemmPlace place_of(uint32_t block, uint32_t row_tiles, uint32_t column_tiles) {
-  constexpr uint32_t kBand = 8;
-  const uint32_t tiles = row_tiles * column_tiles, batch = block / tiles, tile = block % tiles;
-  const uint32_t first = tile / (kBand * column_tiles) * kBand, in_band = tile % (kBand * column_tiles);
-  const uint32_t height = row_tiles - first < kBand ? row_tiles - first : kBand;
-  return {batch, first + in_band % height, in_band / height};
-}
-
 /// kA and kB say how `a` and `b` lie in memory. T's results may be stored as T or as Mma<T>::Sum.
 template <typename T, typename Out, typename Tile, Major kA, Major kB>
 __global__ void __launch_bounds__(Tile::kThreads, kHasPartialSums<T> ? 1 : Tile::kResident)

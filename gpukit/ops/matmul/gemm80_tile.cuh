@@ -1,12 +1,9 @@
-// The tiles of gemm80, shared by host and device.
+// The tiles of gemm80, shared by host and device. Its operands along k, m or n (Major) need a base, strides and batch
+// strides of multiples of 16 bytes.
 #pragma once
-#include "gpukit/ops/common/types.cuh"
+#include "gpukit/ops/matmul/matmul_space.cuh"
 
 namespace gpukit {
-
-/// How an operand lies in memory: contiguous along k, contiguous along its rows or columns, or anyhow.
-/// k and mn need a base, strides and batch strides of multiples of 16 bytes.
-enum class Major : uint8_t { k, mn, any };
 
 /// One block makes kRows x kColumns outputs, kWarpRows x kWarpColumns per warp, from kStages slices of kSliceBytes of
 /// k. Registers are limited so that kResident blocks fit on a multiprocessor. kAhead: fragments are loaded one step

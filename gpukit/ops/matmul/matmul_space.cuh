@@ -4,6 +4,9 @@
 
 namespace gpukit {
 
+/// How an operand lies in memory: contiguous along k, contiguous along its rows or columns, or anyhow.
+enum class Major : uint8_t { k, mn, any };
+
 struct MatmulSpace {
   static constexpr int kMaxBatchRank = 6;
   int64_t m, n, k;
@@ -29,6 +32,20 @@ GPUKIT_DEVICE MatmulOffsets batch_offsets(const MatmulSpace& s, int64_t batch) {
     at.out += i * s.batch_out[axis];
   }
   return at;
+}
+
+struct GemmPlace {
+  uint32_t batch, row_tile, column_tile;
+};
+
+/// The tile of block `block`. Blocks that run together share bands of 8 tiles of rows, so that what they read stays in
+/// the L2 cache.
+GPUKIT_DEVICE GemmPlace place_of(uint32_t block, uint32_t row_tiles, uint32_t column_tiles) {
+  constexpr uint32_t kBand = 8;
+  const uint32_t tiles = row_tiles * column_tiles, batch = block / tiles, tile = block % tiles;
+  const uint32_t first = tile / (kBand * column_tiles) * kBand, in_band = tile % (kBand * column_tiles);
+  const uint32_t height = row_tiles - first < kBand ? row_tiles - first : kBand;
+  return {batch, first + in_band % height, in_band / height};
 }
 
 }  // namespace gpukit
