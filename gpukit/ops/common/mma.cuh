@@ -17,6 +17,22 @@ GPUKIT_DEVICE void copy_async(uint32_t shared, const void* global, int bytes) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
                : "memory");
 }
+/// Copies kBytes (4, 8 or 16), aligned to their number, if they are `inside`; else nothing is read nor written.
+template <int kBytes>
+GPUKIT_DEVICE void copy_async_if(bool inside, uint32_t shared, const void* global) {
+  if constexpr (kBytes == 16)
+    asm volatile(
+        "{\n.reg .pred inside;\nsetp.ne.b32 inside, %2, 0;\n"
+        "@inside cp.async.cg.shared.global.L2::128B [%0], [%1], 16;\n}" ::"r"(shared),
+        "l"(global), "r"(static_cast<int>(inside))
+        : "memory");
+  else
+    asm volatile(
+        "{\n.reg .pred inside;\nsetp.ne.b32 inside, %2, 0;\n"
+        "@inside cp.async.ca.shared.global.L2::128B [%0], [%1], %3;\n}" ::"r"(shared),
+        "l"(global), "r"(static_cast<int>(inside)), "n"(kBytes)
+        : "memory");
+}
 /// Closes a group of this thread's copies; a group may be empty.
 GPUKIT_DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits until at most the `kPending` youngest groups of this thread are under way.

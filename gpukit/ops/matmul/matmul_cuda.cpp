@@ -9,6 +9,7 @@
 #include "gpukit/ops/gemv/gemv.h"
 #include "gpukit/ops/matmul/gemm80.h"
 #include "gpukit/ops/matmul/gemm90.h"
+#include "gpukit/ops/matmul/gemm_simt.h"
 #include "gpukit/ops/matmul/matmul_impl.h"
 
 namespace gpukit::cuda {
@@ -39,7 +40,7 @@ const jit::Kernel& simt_kernel(DType input, DType out) {
   return input == DType::int8 ? wide_integer_kernels.get(0, input) : wide_float_kernels.get(0, input);
 }
 
-using Plan = std::variant<GemvPlan, Gemm90Plan, Gemm80Plan, SimtPlan>;
+using Plan = std::variant<GemvPlan, Gemm90Plan, Gemm80Plan, GemmSimtPlan, SimtPlan>;
 
 [[noreturn]] void refuse(const char* kernel, const char* needs, const Array& a, const Array& b) {
   throw UnsupportedError(std::string("matmul: kernel '") + kernel + "' needs " + needs + ", got " + name(a.dtype()) +
@@ -48,7 +49,8 @@ using Plan = std::variant<GemvPlan, Gemm90Plan, Gemm80Plan, SimtPlan>;
 
 /// A vector of 16-bit floats has kernels of its own, whose order of sums is not that of other rows. Otherwise:
 /// tensor cores for 16-bit floats, int8 and float32 that may be rounded to TF32: sm_90's own where they can read the
-/// operands, else those every chip since sm_80 has. Both give the same bits.
+/// operands, else those every chip since sm_80 has. Both give the same bits. On CUDA cores float32 and float64 have
+/// kernels of their own, with the bits of the one for everything.
 Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, const MatmulSpace& space,
                const MatmulOptions& options) {
   const MatmulKernel wanted = options.kernel;
@@ -85,6 +87,9 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
       return plan_gemm80(space, a.dtype(), is_aligned(a), is_aligned(b), runtime::current_sm_count(a.device()));
     if (wanted == MatmulKernel::mma) refuse("mma", "sm_80 or later and float16, bfloat16, int8 or tf32 operands", a, b);
   }
+  if (const auto plan =
+          plan_gemm_simt(space, a.dtype(), is_aligned(a), is_aligned(b), runtime::current_sm_count(a.device())))
+    return *plan;
   return plan_simt(space);
 }
 
@@ -95,6 +100,7 @@ void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace&
   if (const auto* gemv = std::get_if<GemvPlan>(&plan)) return launch_gemv(*gemv, out, a, b);
   if (const auto* wgmma = std::get_if<Gemm90Plan>(&plan)) return launch_gemm90(*wgmma, out, a, b);
   if (const auto* mma = std::get_if<Gemm80Plan>(&plan)) return gemm80(out, a, b, space, *mma);
+  if (const auto* simt = std::get_if<GemmSimtPlan>(&plan)) return gemm_simt(out, a, b, space, *simt);
   jit::launch(simt_kernel(a.dtype(), out.dtype()), out.device(), std::get<SimtPlan>(plan).config, write(out), read(a),
               read(b), space);
 }
@@ -103,9 +109,10 @@ std::string explain_matmul(const Array& a, const Array& b, DType out, const Matm
                            const MatmulOptions& options) {
   const Plan plan = make_plan(a, b, out, true, space, options);
   if (const auto* gemv = std::get_if<GemvPlan>(&plan)) return gemv->str();
+  constexpr const char* kFused = "; one fused multiply-add for each k in ascending order";
+  if (const auto* simt = std::get_if<GemmSimtPlan>(&plan)) return "CUDA cores, " + simt->str() + kFused;
   if (const auto* simt = std::get_if<SimtPlan>(&plan))
-    return "CUDA cores, tiles of 64x64, " + std::to_string(simt->config.grid_x) +
-           " blocks; one fused multiply-add for each k in ascending order";
+    return "CUDA cores, tiles of 64x64, " + std::to_string(simt->config.grid_x) + " blocks" + kFused;
   const auto* wgmma = std::get_if<Gemm90Plan>(&plan);
   const std::string text = wgmma != nullptr ? wgmma->str() : std::get<Gemm80Plan>(plan).str(a.dtype());
   if (a.dtype() == DType::int8) return text + "; exact";
