@@ -24,24 +24,27 @@ constexpr Tile tile(const char* type, DType dtype, double speed) {
 }
 // By GemmSimtTile.
 constexpr Tile kTiles[] = {tile<SimtTile128x128>("SimtTile128x128", DType::float32, 1.0),
-                           tile<SimtTile64x64>("SimtTile64x64", DType::float32, 0.85),
+                           tile<SimtTile128x64>("SimtTile128x64", DType::float32, 0.97),
+                           tile<SimtTile64x64>("SimtTile64x64", DType::float32, 0.88),
                            tile<SimtTile128x64Double>("SimtTile128x64Double", DType::float64, 1.0),
                            tile<SimtTile64x64Double>("SimtTile64x64Double", DType::float64, 0.85)};
 
-/// The kernels of a tile are a module of their own, in the order of layout_index.
+constexpr int kLayouts = 5;
+int layout_index(Major a, Major b) { return a == Major::any ? 4 : 2 * (a == Major::mn) + (b == Major::mn); }
+
+/// By tile and layout_index, each a module of its own.
 const std::vector<jit::KernelSet> kernels = [] {
   std::vector<jit::KernelSet> sets;
-  sets.reserve(std::size(kTiles));
-  for (const Tile& t : kTiles) {
-    std::vector<std::string> names;
+  sets.reserve(std::size(kTiles) * kLayouts);
+  for (const Tile& t : kTiles)
     for (const char* majors : {"k, gpukit::Major::k", "k, gpukit::Major::mn", "mn, gpukit::Major::k",
                                "mn, gpukit::Major::mn", "any, gpukit::Major::any"})
-      names.push_back(std::string("gpukit::gemm_simt<{T}, gpukit::") + t.type + ", gpukit::Major::" + majors + ">");
-    sets.emplace_back("gpukit/ops/matmul/gemm_simt.cuh", names, std::vector<DType>{t.dtype});
-  }
+      sets.emplace_back("gpukit/ops/matmul/gemm_simt.cuh",
+                        std::vector<std::string>{std::string("gpukit::gemm_simt<{T}, gpukit::") + t.type +
+                                                 ", gpukit::Major::" + majors + ">"},
+                        std::vector<DType>{t.dtype});
   return sets;
 }();
-int layout_index(Major a, Major b) { return a == Major::any ? 4 : 2 * (a == Major::mn) + (b == Major::mn); }
 
 int64_t num_tiles(const MatmulSpace& s, const Tile& t) {
   return (s.m + t.rows - 1) / t.rows * ((s.n + t.columns - 1) / t.columns) * s.batches;
@@ -79,8 +82,9 @@ std::optional<GemmSimtPlan> plan_gemm_simt(const MatmulSpace& space, DType dtype
   plan.b = major_of(s.n, s.b_n, s.k, s.b_k, b_aligned, vector);
   if (plan.a == Major::any || plan.b == Major::any) plan.a = plan.b = Major::any;
 
-  const size_t large = dtype == DType::float32 ? 0 : 2, small = large + 1;
-  const size_t tile = time_of(s, kTiles[small], sm_count) < time_of(s, kTiles[large], sm_count) ? small : large;
+  size_t tile = dtype == DType::float32 ? 0 : static_cast<size_t>(GemmSimtTile::f64_128x64);
+  for (size_t other = tile + 1; other < std::size(kTiles) && kTiles[other].dtype == dtype; ++other)
+    if (time_of(s, kTiles[other], sm_count) < time_of(s, kTiles[tile], sm_count)) tile = other;
   plan.tile = static_cast<GemmSimtTile>(tile);
   plan.blocks = num_tiles(s, kTiles[tile]);
   if (s.k > kSimtMaxDepth || plan.blocks > 0x7fffffff) return std::nullopt;
@@ -98,7 +102,7 @@ std::string GemmSimtPlan::str() const {
 
 void gemm_simt(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, const GemmSimtPlan& plan) {
   const size_t tile = static_cast<size_t>(plan.tile);
-  const jit::Kernel& kernel = kernels[tile].get(layout_index(plan.a, plan.b), a.dtype());
+  const jit::Kernel& kernel = kernels[tile * kLayouts + layout_index(plan.a, plan.b)].get(0, a.dtype());
   const jit::LaunchConfig config = {.grid_x = static_cast<unsigned>(plan.blocks),
                                     .block_x = static_cast<unsigned>(kTiles[tile].threads),
                                     .shared_bytes = static_cast<unsigned>(kTiles[tile].shared_bytes)};

@@ -9,7 +9,7 @@
 
 namespace gpukit::cuda {
 
-enum class GemmSimtTile : uint8_t { f32_128x128, f32_64x64, f64_128x64, f64_64x64 };
+enum class GemmSimtTile : uint8_t { f32_128x128, f32_128x64, f32_64x64, f64_128x64, f64_64x64 };
 
 struct GemmSimtPlan {
   GemmSimtTile tile;

@@ -51,7 +51,7 @@ TEST(GemmSimt, ServesFloatsOf32And64Bits) {
 
 TEST(GemmSimt, TwoBlocksFitAChipWith100Kilobytes) {
   // Each block costs 1 KB more than it asks for.
-  for (int bytes : {SimtTile64x64::shared_bytes(4), SimtTile128x128::shared_bytes(4),
+  for (int bytes : {SimtTile64x64::shared_bytes(4), SimtTile128x64::shared_bytes(4), SimtTile128x128::shared_bytes(4),
                     SimtTile64x64Double::shared_bytes(8), SimtTile128x64Double::shared_bytes(8)})
     EXPECT_LE(2 * (bytes + 1024), 100 * 1024) << bytes;
 }
@@ -94,7 +94,7 @@ TEST(GemmSimt, PlanSeesLayouts) {
 
 TEST(GemmSimt, PlanPicksTiles) {
   EXPECT_EQ(plan(space(4096, 4096, 4096)).str(), "tiles of 128x128, a along k, b along n, 1024 blocks");
-  EXPECT_EQ(plan(space(1024, 1024, 1024)).tile, GemmSimtTile::f32_64x64);
+  EXPECT_EQ(plan(space(1024, 1024, 1024)).tile, GemmSimtTile::f32_128x64);
   EXPECT_EQ(plan(space(1, 4096, 4096)).tile, GemmSimtTile::f32_64x64);
   EXPECT_EQ(plan(space(33, 71, 5)).str(), "tiles of 64x64, a along any axis, b along any axis, 2 blocks");
   EXPECT_EQ(plan(space(4096, 4096, 4096), DType::float64).tile, GemmSimtTile::f64_128x64);
@@ -137,6 +137,7 @@ TEST(GemmSimt, EveryTileAndLayoutHasTheBitsOfTheOrder) {
     int64_t rows, columns;
   };
   for (const Tile& tile : {Tile{GemmSimtTile::f32_128x128, DType::float32, 128, 128},
+                           {GemmSimtTile::f32_128x64, DType::float32, 128, 64},
                            {GemmSimtTile::f32_64x64, DType::float32, 64, 64},
                            {GemmSimtTile::f64_128x64, DType::float64, 128, 64},
                            {GemmSimtTile::f64_64x64, DType::float64, 64, 64}})

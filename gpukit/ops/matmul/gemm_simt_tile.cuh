@@ -23,8 +23,9 @@ struct SimtTile {
   }
 };
 
-using SimtTile64x64 = SimtTile<64, 64, 32, 32, 16, 3, 4>;
-using SimtTile128x128 = SimtTile<128, 128, 64, 64, 8, 4, 2>;
+using SimtTile64x64 = SimtTile<64, 64, 32, 32, 8, 4, 4>;
+using SimtTile128x64 = SimtTile<128, 64, 64, 32, 8, 4, 3>;
+using SimtTile128x128 = SimtTile<128, 128, 128, 32, 8, 4, 2>;
 // 64-bit elements take twice the registers.
 using SimtTile64x64Double = SimtTile<64, 64, 32, 32, 8, 4, 2>;
 using SimtTile128x64Double = SimtTile<128, 64, 64, 32, 8, 4, 2>;
