@@ -18,6 +18,7 @@ Calls = Sequence[Call]  # the same work, each on its own copy of the inputs
 ROUNDS = 5
 CLOSE_S = 0.06  # a turn, where a limit lies near 1
 MANY_S = 0.02  # a turn, where many shapes are measured
+LEAST_S = 0.0  # of every turn; --turn sets it
 DIVIDE = 1  # of every size; more than 1 where the program itself is tested
 
 
@@ -112,7 +113,7 @@ class Contest:
         for name, make in contenders.items():
             with self.guard(name):
                 timers += [(name, timer) for timer in make()]
-        effort = Effort(warmup=1, iterations=ROUNDS, turn_us=turn_s * 1e6 / DIVIDE**2)
+        effort = Effort(warmup=1, iterations=ROUNDS, turn_us=max(turn_s, LEAST_S) * 1e6 / DIVIDE**2)
         samples = take_turns([timer for _, timer in timers], effort)
         found: dict[str, float] = {}
         for (name, _), sample in zip(timers, samples, strict=True):

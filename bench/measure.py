@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+import contest
 import measure_matmul
 import measure_runtime
 from timing import against_torch_us, gpu_times_us, submit_times_us, torch_noise
@@ -459,7 +460,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--only", default=",".join(GROUPS))
+    parser.add_argument("--turn", type=float, default=0.0, help="seconds a turn of matrix products lasts at least")
     options = parser.parse_args()
+    contest.LEAST_S = options.turn
     os.environ["PYGPUKIT_DEVICE"] = "cuda"
     os.environ["PYGPUKIT_NO_CUBLASLT"] = "1"  # our own kernels are measured
     import torch

@@ -90,7 +90,7 @@ def measure_square(gp: Any, torch: Any, report: Any) -> None:
             square(c, short, n, dtype, {"": CLOSE_S, "_nk": MANY_S})
     for n in (4096, 8192):
         square(c, "tf32", n, "float32", {"": CLOSE_S, "_nk": CLOSE_S}, tf32=True, goal=0.85)
-    square(c, "f32", 4096, "float32", {"": CLOSE_S}, goal=0.90)
+        square(c, "f32", n, "float32", {"": CLOSE_S}, goal=0.90)
 
 
 def measure_llm(gp: Any, torch: Any, report: Any) -> None:
