@@ -104,6 +104,32 @@ def test_other_ranks_and_layouts(device, rng, dtype):
     close(y, want, dtype)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_bits_do_not_depend_on_how_a_batch_lies(device, rng, dtype):
+    """Fused or step by step, which round otherwise: the weights alone decide."""
+    x, w, b = make(rng, (40, 64), dtype), make(rng, (128, 64), dtype, 0.1), make(rng, (128,), dtype)
+    added, up = make(rng, (40, 128), dtype), make(rng, (128, 64), dtype, 0.1)
+    wider = gp.zeros((40, 67), dtype=dtype)
+    wider[:, 1:65] = x  # rows at no multiple of 16 bytes
+    turned, cube = x.T.copy().T, x.reshape(5, 8, 64).transpose(1, 0, 2).copy().transpose(1, 0, 2)
+    calls = {
+        "gelu": lambda rows, r, **o: gp.linear(rows, w, b, activation="gelu", residual=r, **o),
+        "swiglu": lambda rows, r, **o: gp.linear_swiglu(rows, w, up, **o),
+    }
+    with gp.determinism("batch_invariant"):
+        for name, call in calls.items():
+            want = call(x, added).to_numpy().view("uint16" if dtype != "float32" else "uint32")
+            for rows, r in [(wider[:, 1:65], added), (turned, added.T.copy().T), (cube, added.reshape(5, 8, 128))]:
+                got = call(rows, r).to_numpy().view(want.dtype).reshape(want.shape)
+                assert np.array_equal(got, want), name
+            for i in (0, 7):
+                got = call(wider[i, 1:65], added[i]).to_numpy().view(want.dtype)
+                assert np.array_equal(got, want[i]), name
+        into = added.copy()
+        want = calls["gelu"](x, added).to_numpy()
+        assert np.array_equal(calls["gelu"](x, into, out=into).to_numpy(), want)
+
+
 def test_empty(device):
     assert gp.linear(gp.zeros((0, 4)), gp.zeros((3, 4))).shape == (0, 3)
     assert np.array_equal(

@@ -4,12 +4,16 @@
 #include <optional>
 #include <string>
 
+#include "gpukit/base/env.h"
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/create/create.h"
 #include "gpukit/ops/elementwise/binary.h"
 #include "gpukit/ops/elementwise/cast.h"
+#include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/elementwise/unary.h"
 #include "gpukit/ops/matmul/matmul.h"
 #include "gpukit/ops/matmul/matmul_impl.h"
+#include "gpukit/runtime/session.h"
 
 namespace gpukit {
 namespace {
@@ -39,9 +43,29 @@ bool share_memory(const Array& a, const Array& b) { return b.defined() && a.stor
 /// The rows of an array as one matrix, where no copy is needed.
 std::optional<Array> as_matrix(const Array& x) {
   if (x.ndim() == 2) return x;
-  if (x.ndim() < 2 || !x.is_contiguous() || x.size() == 0) return std::nullopt;
+  if (!x.is_contiguous() || x.size() == 0) return std::nullopt;
   const int64_t columns = x.shape(x.ndim() - 1);
   return x.reshape_view({x.size() / columns, columns});
+}
+
+/// `launch(out, input, residual)` takes matrices, and gives false where they lie in a way it cannot serve. The steps of
+/// compose() round otherwise, so under batch_invariant a batch that lies so is copied: `has_kernel`, which follows from
+/// the weights alone, then decides who serves. `overlaps`: the result is written before everything is read.
+template <typename Launch>
+bool launch_rows(const Array& result, const Array& input, const Array& residual, bool overlaps, bool has_kernel,
+                 const Launch& launch) {
+  if (!has_kernel) return false;
+  if (!overlaps) {
+    const auto out = as_matrix(result), rows = as_matrix(input);
+    const auto added = residual.defined() ? as_matrix(residual) : std::optional<Array>(Array());
+    if (out && rows && added && launch(*out, *rows, *added)) return true;
+  }
+  if (runtime::determinism() != env::Determinism::batch_invariant) return false;
+  const Array out = empty(result.shape(), result.dtype(), result.device());
+  const Array added = residual.defined() ? *as_matrix(copy(residual)) : Array();
+  if (!launch(*as_matrix(out), *as_matrix(copy(input)), added)) return false;
+  copy_into(result, out);
+  return true;
 }
 
 void activate(const Array& x, Activation activation, const Array& out) {
@@ -64,7 +88,7 @@ Array compose(const char* op, const Array& input, const Array& weight, const Lin
   return cast(op, sums, dtype, out);
 }
 
-/// Where the result goes: what is asked for when the steps may write it before they have read everything else.
+/// The result may be written before the steps have read everything else.
 bool writes_ahead(const Array& out, std::initializer_list<const Array*> inputs) {
   for (const Array* x : inputs)
     if (share_memory(out, *x)) return true;
@@ -85,14 +109,12 @@ Array layer(const char* op, const Array& input, const Array& weight, const Linea
   }
   const Array result = gpukit::result(op, out, shape, input.dtype(), input.device());
   if (result.size() == 0) return result;
-  if (input.device().kind == DeviceKind::cuda &&
-      (out == nullptr || !writes_ahead(result, {&input, &weight, &options.bias, &options.residual}))) {
-    const auto rows = as_matrix(input), target = as_matrix(result);
-    const auto residual = options.residual.defined() ? as_matrix(options.residual) : std::optional<Array>(Array());
-    if (rows && target && residual &&
-        cuda::launch_linear(*target, *rows, weight, {options.bias, options.activation, *residual, options.alpha}))
-      return result;
-  }
+  const auto launch = [&](const Array& target, const Array& rows, const Array& residual) {
+    return cuda::launch_linear(target, rows, weight, {options.bias, options.activation, residual, options.alpha});
+  };
+  const bool overlaps = out != nullptr && writes_ahead(result, {&input, &weight, &options.bias, &options.residual});
+  const bool has_kernel = input.device().kind == DeviceKind::cuda && cuda::linear_has_kernel(weight);
+  if (launch_rows(result, input, options.residual, overlaps, has_kernel, launch)) return result;
   return compose(op, input, weight, options, &result);
 }
 
@@ -109,10 +131,12 @@ Array linear_swiglu(const Array& input, const Array& gate, const Array& up, cons
   check_shape(kOp, "up", up, gate.shape());
   const Array result = gpukit::result(kOp, out, shape, input.dtype(), input.device());
   if (result.size() == 0) return result;
-  if (input.device().kind == DeviceKind::cuda && (out == nullptr || !writes_ahead(result, {&input, &gate, &up}))) {
-    const auto rows = as_matrix(input), target = as_matrix(result);
-    if (rows && target && cuda::launch_linear_swiglu(*target, *rows, gate, up)) return result;
-  }
+  const auto launch = [&](const Array& target, const Array& rows, const Array&) {
+    return cuda::launch_linear_swiglu(target, rows, gate, up);
+  };
+  const bool overlaps = out != nullptr && writes_ahead(result, {&input, &gate, &up});
+  const bool has_kernel = input.device().kind == DeviceKind::cuda && cuda::linear_has_kernel(gate);
+  if (launch_rows(result, input, {}, overlaps, has_kernel, launch)) return result;
   const DType wide = matmul_wide_dtype(input.dtype());
   const Array gated = matmul(input, gate.transpose(), nullptr, {.out_dtype = wide});
   const Array other = matmul(input, up.transpose(), nullptr, {.out_dtype = wide});

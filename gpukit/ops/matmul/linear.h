@@ -28,6 +28,9 @@ Array linear_bias_gelu(const Array& input, const Array& weight, const Array& bia
 
 namespace cuda {
 
+/// Whether a fused kernel serves these weights, of any number of rows whose elements lie densely and aligned.
+bool linear_has_kernel(const Array& weight);
+
 /// Of [m, k] by [n, k] into [m, n], which shares no memory with them: true when launched, false where the chip, the
 /// dtype or the layout has no fused kernel.
 bool launch_linear(const Array& out, const Array& input, const Array& weight, const LinearOptions& options);

@@ -12,6 +12,7 @@ namespace gpukit::cuda {
 namespace {
 
 constexpr int kRows = 128;
+constexpr int64_t kMaxExtent = std::numeric_limits<int32_t>::max() / 2;
 const std::vector<DType> kDTypes = {DType::float16, DType::bfloat16};
 
 jit::KernelSet make_set(const std::string& name) {
@@ -28,19 +29,14 @@ const jit::KernelSet narrow_both =
 const jit::KernelSet wide_swiglu = make_set("gpukit::gemm90_swiglu<{T}, {T}, 128, 256, 0>");
 const jit::KernelSet narrow_swiglu = make_set("gpukit::gemm90_swiglu<{T}, {T}, 128, 128, 0>");
 
-/// Rows of dense 16-bit elements that start at multiples of 16 bytes. One row is judged as if there were more: which
-/// kernel serves must not depend on their number.
+/// Rows of dense 16-bit elements that start at multiples of 16 bytes, whether there is one or more.
 bool engine_takes(const Array& x) {
-  const int64_t step = x.shape(0) == 1 ? x.shape(1) : x.strides()[0];
-  return is_aligned(x) && (x.strides()[1] == 1 || x.shape(1) == 1) && step > 0 && step % 8 == 0;
+  return is_aligned(x) && x.strides()[1] == 1 && x.shape(1) % 8 == 0 &&
+         (x.shape(0) == 1 || (x.strides()[0] > 0 && x.strides()[0] % 8 == 0));
 }
 
 bool fits(const Array& out, const Array& input, const Array& weight) {
-  constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
-  return out.context().properties().sm_major == 9 &&
-         (input.dtype() == DType::float16 || input.dtype() == DType::bfloat16) && input.shape(1) > 0 &&
-         std::max({input.shape(0), input.shape(1), weight.shape(0)}) <= kMax && weight.shape(0) % 2 == 0 &&
-         engine_takes(out) && engine_takes(input) && engine_takes(weight);
+  return linear_has_kernel(weight) && out.shape(0) <= kMaxExtent && engine_takes(out) && engine_takes(input);
 }
 
 jit::Boxes boxes(const memory::Use& use, const Array& x, int columns, int rows) {
@@ -90,6 +86,12 @@ bool wide_is_faster(const Array& out, int wide, int narrow) {
 }
 
 }  // namespace
+
+bool linear_has_kernel(const Array& weight) {
+  return weight.context().properties().sm_major == 9 &&
+         (weight.dtype() == DType::float16 || weight.dtype() == DType::bfloat16) && weight.shape(0) % 8 == 0 &&
+         weight.shape(1) > 0 && std::max(weight.shape(0), weight.shape(1)) <= kMaxExtent && engine_takes(weight);
+}
 
 bool launch_linear(const Array& out, const Array& input, const Array& weight, const LinearOptions& options) {
   if (!fits(out, input, weight)) return false;
