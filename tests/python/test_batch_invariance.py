@@ -1,0 +1,155 @@
+"""Under `batch_invariant` a row has the same bits in every batch, beside every neighbour, on any number of
+multiprocessors; and what that rests on: the bits of tensor cores follow from the order of k alone."""
+
+import contextlib
+
+import numpy as np
+import pytest
+from products import FORMATS, bits
+
+import pygpukit as gp
+from pygpukit import _core, runtime
+
+ROWS = [*range(1, 65), 127, 128, 129, 255, 256, 257, 1000, 4096]
+NUM_SHAPES = 200
+LARGEST = {"cpu": 300, "cuda": 4096}
+FIXED = [(64, 264), (130, 1024), (256, 2064)]  # n, k: every number of rows
+OUTPUTS = [8, 16, 24, 40, 64, 72, 130, 256]
+DEPTHS = [16, 32, 64, 96, 128, 136, 256, 520, 1024, 2064]
+
+
+def rows_of(operands, largest, chosen):
+    """The chosen rows of everything that has one for each; scales of a whole matrix stay."""
+
+    def take(x):
+        return x[chosen] if isinstance(x, gp.GPUArray) and x.ndim > 0 and x.shape[0] == largest else x
+
+    return [take(x) for x in operands]
+
+
+class Product:
+    """One product of the largest batch, and the same rows in smaller ones."""
+
+    def __init__(self, form, rng, largest, n, k, rows):
+        self.form, self.rng, self.largest, self.rows = form, rng, largest, rows
+        self.where = f"n {n}, k {k}"
+        self.a, self.b = form.make(rng, largest, n, k)
+        self.whole = bits(form.multiply(self.a, self.b))
+
+    def check(self, place):
+        for rows in self.rows:
+            if self.rng.integers(2):  # neighbours side by side, or from anywhere
+                first = int(self.rng.integers(0, self.largest - rows + 1))
+                chosen, index = slice(first, first + rows), slice(first, first + rows)
+            else:
+                index = self.rng.permutation(self.largest)[:rows]
+                chosen = gp.from_numpy(index.astype("int32"))
+            part = bits(self.form.multiply(rows_of(self.a, self.largest, chosen), self.b))
+            assert np.array_equal(part, self.whole[index]), f"{self.where}: {rows} rows on {place}"
+
+
+@contextlib.contextmanager
+def partitions(kind):
+    """Sessions on 32 multiprocessors and on those that are left, 100 of an H200."""
+    if kind == "cpu":
+        _core._set_host_sms(132)
+    manager = runtime.PartitionManager(device=kind)
+    try:
+        total = gp.get_device_info().multiprocessor_count if kind == "cuda" else 132
+        manager.create_partition("small", "small", runtime.PartitionLimits().compute(min(0.5, 32 / total)))
+        manager.create_partition("large", "large", runtime.PartitionLimits())
+        yield {name: manager.session(name) for name in ("small", "large")}
+    finally:
+        gp.synchronize()
+        manager.clear()
+        if kind == "cpu":
+            _core._set_host_sms(0)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_do_not_depend_on_their_batch(device, name):
+    rng = np.random.default_rng(list(FORMATS).index(name))
+    largest = LARGEST[device.kind]
+    known = [rows for rows in ROWS if rows <= largest]
+    shapes = [(*shape, known) for shape in FIXED] if device.kind == "cuda" else []
+    while len(shapes) < -(-NUM_SHAPES // len(FORMATS)):
+        some = sorted(int(rows) for rows in rng.choice(known, 12 if device.kind == "cuda" else 6, replace=False))
+        shapes.append((int(rng.choice(OUTPUTS)), int(rng.choice(DEPTHS)), some))
+    with gp.determinism("batch_invariant"):
+        products = [Product(FORMATS[name], rng, largest, *shape) for shape in shapes]
+        for product in products:
+            product.check("the whole device")
+        with partitions(device.kind) as sessions:
+            for place, session in sessions.items():
+                with session:
+                    for product in products:
+                        product.check(place)
+
+
+# What it rests on
+
+
+def needs_hopper():
+    if gp.get_device_info().compute_capability[0] != 9:
+        pytest.skip("compares the units of sm_90")
+
+
+def wide(rng, shape, low, high, dtype):
+    """Rows of which each has its own range of exponents within [low, high], down to subnormal numbers."""
+    rows, columns = shape
+    ends = np.sort(rng.integers(low, high + 1, (2, rows, 1)), axis=0)
+    ends[:, ::4] = [[[low]], [[high]]]  # every fourth row spans all of it
+    exponents = rng.integers(ends[0], ends[1] + 1, (rows, columns)).astype("float64")
+    values = rng.choice([-1.0, 1.0], shape) * rng.uniform(1.0, 2.0, shape) * 2.0**exponents
+    return gp.from_numpy(values.astype("float32")).astype(dtype)
+
+
+EXPONENTS = {"tf32": (-149, 56), "bfloat16": (-133, 56), "float16": (-24, 14)}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", EXPONENTS)
+def test_units_agree_on_wide_exponents(dtype):
+    """wgmma and mma.sync, the tokens on either side: the same bits."""
+    needs_hopper()
+    stored, options = ("float32", {"precision": "tf32"}) if dtype == "tf32" else (dtype, {"out_dtype": "float32"})
+    rng = np.random.default_rng(10)
+    with gp.device("cuda"):
+        b = wide(rng, (256, 4096), *EXPONENTS[dtype], stored)  # n = 256
+        across = b.T.copy()  # the same along n
+        for rows in (1, 16, 64, 256):
+            a = wide(rng, (rows, 4096), *EXPONENTS[dtype], stored)
+            want = bits(gp.matmul(a, b.T, kernel="mma", **options))
+            assert np.isfinite(want.view("float32")).all() and want.any()
+            for right in (b.T, across):
+                for kernel in ("wgmma", "mma"):
+                    got = bits(gp.matmul(a, right, kernel=kernel, **options))
+                    assert np.array_equal(got, want), (rows, kernel, right.strides)
+            for kernel in ("wgmma", "mma"):
+                turned = bits(gp.matmul(b, a.T, kernel=kernel, **options))
+                assert np.array_equal(turned.T, want), (rows, kernel, "turned")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float8_e5m2", "float8_e4m3"])
+def test_float8_agrees_on_either_side(dtype):
+    """Every finite code, subnormal ones among them: rows of any batch, at any place of a tile, on either side."""
+    needs_hopper()
+    rng = np.random.default_rng(11)
+    largest = {"float8_e5m2": 0x7B, "float8_e4m3": 0x7E}[dtype]
+
+    def codes(rows):
+        values = rng.integers(0, largest + 1, (rows, 4096)) + 128 * rng.integers(0, 2, (rows, 4096))
+        return gp.bitcast(gp.from_numpy(values.astype("uint8")), dtype)
+
+    with gp.device("cuda"), gp.determinism("batch_invariant"):
+        one = gp.ones((), dtype="float32")
+        a, b = codes(300), codes(256)  # n = 256
+        want = bits(gp.scaled_matmul(a, b, one, one, out_dtype="float32"))
+        assert np.isfinite(want.view("float32")).all() and want.any()
+        turned = bits(gp.scaled_matmul(b[:, :], a, one, one, out_dtype="float32"))
+        assert np.array_equal(turned.T, want)
+        for rows in (*range(1, 66), 127, 128, 129, 255, 256):
+            first = int(rng.integers(0, 300 - rows + 1))
+            got = bits(gp.scaled_matmul(a[first : first + rows], b, one, one, out_dtype="float32"))
+            assert np.array_equal(got, want[first : first + rows]), (rows, first)
