@@ -22,7 +22,6 @@ class Sha256 {
   Sha256Digest finish();
 
  private:
-  void block(const uint8_t* data);
   uint32_t state_[8];
   uint8_t buffer_[64];
   size_t used_ = 0;
@@ -30,6 +29,12 @@ class Sha256 {
 };
 
 Sha256Digest sha256(std::string_view data);
+
+/// Takes `count` blocks of 64 bytes into a state: by the processor's own instructions where it has them, and by a loop
+/// that every processor runs.
+void sha256_blocks(uint32_t state[8], const uint8_t* data, size_t count);
+void sha256_blocks_plain(uint32_t state[8], const uint8_t* data, size_t count);
+
 /// 64 lower-case digits.
 std::string hex(const Sha256Digest& digest);
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace gpukit {
 namespace {
 
@@ -22,6 +25,21 @@ TEST(Sha256, PiecesDoNotMatter) {
       Sha256 hash;
       for (size_t at = 0; at < length; at += step) hash.update(part.substr(at, step));
       EXPECT_EQ(hash.finish(), sha256(part)) << length << " by " << step;
+    }
+  }
+}
+
+TEST(Sha256, InstructionsAndTheLoopAgree) {
+  std::vector<uint8_t> data(64 * 9);
+  uint32_t seed = 1;
+  for (uint8_t& byte : data) byte = static_cast<uint8_t>((seed = seed * 1664525 + 1013904223) >> 24);
+  for (size_t count : {0u, 1u, 2u, 8u}) {
+    for (size_t offset : {0u, 1u, 13u}) {
+      uint32_t a[8], b[8];
+      for (uint32_t i = 0; i < 8; ++i) a[i] = b[i] = seed * (i + 1);
+      sha256_blocks(a, data.data() + offset, count);
+      sha256_blocks_plain(b, data.data() + offset, count);
+      EXPECT_TRUE(std::equal(a, a + 8, b)) << count << " blocks from byte " << offset;
     }
   }
 }
