@@ -11,10 +11,10 @@ namespace gpukit::jit {
 namespace {
 
 // Magic; length of the header; the header (compiler, archs, counts); the blocks (unpacked size, offset, packed size);
-// the index (key, block, offset in it, size: sorted by key); SHA-256 of all that; the packed blocks. Entries have
-// checksums.
+// the index (key, block, offset in it, size: sorted by key); SHA-256 of all that; the blocks. One whose two sizes are
+// equal is not packed. Entries have checksums.
 constexpr std::string_view kMagic =
-    "GPUKIT\x02"
+    "GPUKIT\x03"
     "B";
 constexpr size_t kBlockRow = 24;
 constexpr size_t kIndexRow = sizeof(Key) + 24;
@@ -66,20 +66,24 @@ std::unique_ptr<Bundle> Bundle::open(const std::string& path) {
   return result;
 }
 
-std::shared_ptr<const std::string> Bundle::block(size_t number) const {
-  if (number >= num_blocks_) return nullptr;
-  std::lock_guard lock(mutex_);
-  if (last_block_ != nullptr && last_number_ == number) return last_block_;
+std::optional<std::string_view> Bundle::block(size_t number, std::shared_ptr<const std::string>* unpacked) const {
+  if (number >= num_blocks_) return {};
   const std::string_view file = file_.text();
   Reader row(file.substr(blocks_offset_ + number * kBlockRow, kBlockRow));
   const uint64_t raw = row.number(), offset = row.number(), size = row.number();
   const size_t data_bytes = file.size() - data_offset_;
-  if (offset > data_bytes || size > data_bytes - offset || raw > kMaxBlockBytes) return nullptr;
-  auto unpacked = decompress(file.substr(data_offset_ + offset, size), raw);
-  if (!unpacked) return nullptr;
-  last_number_ = number;
-  last_block_ = std::make_shared<const std::string>(*std::move(unpacked));
-  return last_block_;
+  if (offset > data_bytes || size > data_bytes - offset || raw > kMaxBlockBytes) return {};
+  const std::string_view held = file.substr(data_offset_ + offset, size);
+  if (raw == size) return held;
+  std::lock_guard lock(mutex_);
+  if (last_block_ == nullptr || last_number_ != number) {
+    auto text = decompress(held, raw);
+    if (!text) return {};
+    last_number_ = number;
+    last_block_ = std::make_shared<const std::string>(*std::move(text));
+  }
+  *unpacked = last_block_;
+  return std::string_view(**unpacked);
 }
 
 std::optional<Image> Bundle::find(const Key& key) const {
@@ -98,9 +102,10 @@ std::optional<Image> Bundle::find(const Key& key) const {
   Reader entry(row(low));
   if (entry.raw(sizeof(Key)) != bytes_of(key)) return {};
   const uint64_t number = entry.number(), offset = entry.number(), size = entry.number();
-  const auto unpacked = block(number);
-  if (unpacked == nullptr || offset > unpacked->size() || size > unpacked->size() - offset) return {};
-  return decode(key, std::string_view(*unpacked).substr(offset, size));
+  std::shared_ptr<const std::string> unpacked;
+  const auto text = block(number, &unpacked);
+  if (!text || offset > text->size() || size > text->size() - offset) return {};
+  return decode(key, text->substr(offset, size));
 }
 
 void write_bundle(const std::string& path, CompilerVersion compiler, const std::vector<std::string>& archs,
@@ -117,16 +122,23 @@ void write_bundle(const std::string& path, CompilerVersion compiler, const std::
   };
   std::vector<Row> rows;
   std::vector<std::string> raw;
+  std::vector<char> plain;
   for (size_t i = 0; i < entries.size(); ++i) {
     const bool starts = i == 0 || entries[i].group != entries[i - 1].group || raw.back().size() >= kBlockBytes;
-    if (starts || entries[i].alone || entries[i - 1].alone) raw.emplace_back();
+    if (starts || entries[i].alone || entries[i - 1].alone) {
+      raw.emplace_back();
+      plain.push_back(entries[i].alone);
+    }
     rows.push_back({entries[i].key, raw.size() - 1, raw.back().size(), entries[i].bytes.size()});
     raw.back() += entries[i].bytes;
   }
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.key < b.key; });
   std::vector<std::string> packed(raw.size());
   parallel_for(static_cast<int64_t>(raw.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) packed[static_cast<size_t>(i)] = compress(raw[static_cast<size_t>(i)]);
+    for (size_t i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      if (plain[i] == 0) packed[i] = compress(raw[i]);
+      if (plain[i] != 0 || packed[i].size() >= raw[i].size()) packed[i] = raw[i];
+    }
   });
 
   Writer header;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpukit/base/files.h"
@@ -36,8 +37,8 @@ class Bundle {
   files::Mapping file_;
   CompilerVersion compiler_;
   std::vector<std::string> archs_;
-  /// The unpacked block, the last one used kept at hand; null when it is damaged.
-  std::shared_ptr<const std::string> block(size_t number) const;
+  /// A block as it lies in the file, or unpacked: the last such one is kept at hand. nullopt when it is damaged.
+  std::optional<std::string_view> block(size_t number, std::shared_ptr<const std::string>* unpacked) const;
 
   size_t count_ = 0, num_blocks_ = 0;
   size_t blocks_offset_ = 0, index_offset_ = 0, data_offset_ = 0;
@@ -50,7 +51,7 @@ struct BundleEntry {
   Key key;
   std::string group;   // entries of one group resemble each other and share blocks
   std::string bytes;   // encode(key, image)
-  bool alone = false;  // in a block of its own: a first use waits for nothing else
+  bool alone = false;  // in a block of its own, not packed: a first use waits for nothing. Wheels are packed anyway
 };
 
 /// Writes a bundle in one step, the same bytes for the same entries in any order.

@@ -288,6 +288,14 @@ TEST_F(BundleTest, EmptyBundle) {
 TEST_F(BundleTest, EntriesAloneDoNotShareABlock) {
   const std::string path = write(true);
   const std::string good = read(path);
+  for (int i = 0; i < 20; ++i) {
+    const auto image = Bundle::open(path)->find(key_named(std::to_string(i)));
+    ASSERT_TRUE(image);
+    EXPECT_EQ(image->code, "code " + std::to_string(i));
+  }
+  EXPECT_NE(good.find("code 7"), std::string::npos);  // and are not packed
+  EXPECT_EQ(read(write()).find("code 7"), std::string::npos);
+  put(path, good);
   put(path, good.substr(0, good.size() - 10));
   const auto cut = Bundle::open(path);
   int found = 0;

@@ -270,5 +270,14 @@ TEST(Source, ClosureFollowsIncludesOfTheTable) {
   EXPECT_FALSE(include_closure("#if __has_include(\"x.h\")\n#endif\n").complete);
 }
 
+TEST(Source, OurOwnIncludesArePlain) {
+  for (const EmbeddedFile& file : embedded_files()) {
+    const auto& quick = embedded_closure(file.name);
+    EXPECT_EQ(&quick, &embedded_closure(file.name));
+    const auto read = include_closure({file.data, file.size}).files;  // by tokens
+    EXPECT_EQ(std::vector(quick.begin() + 1, quick.end()), read) << file.name;
+  }
+}
+
 }  // namespace
 }  // namespace gpukit::jit

@@ -1,6 +1,8 @@
 #include "gpukit/jit/source.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "gpukit/base/error.h"
 #include "gpukit/jit/lexer.h"
@@ -39,11 +41,23 @@ std::vector<Include> includes_of(std::string_view text, bool* asks_for_files) {
   return found;
 }
 
-/// Embedded files include other headers than kernel sources for host code only, behind a condition: those do not count.
+/// Our own files say it plainly, at the start of a line, and include other headers than kernel sources for host code
+/// only, behind a condition: those do not count. Reading every token would take longer than loading the kernel.
+std::vector<Include> includes_of_embedded(std::string_view text) {
+  constexpr std::string_view kWord = "#include \"";
+  std::vector<Include> found;
+  for (size_t at = text.find(kWord); at != std::string_view::npos; at = text.find(kWord, at + kWord.size())) {
+    if (at != 0 && text[at - 1] != '\n') continue;
+    const std::string_view rest = text.substr(at + kWord.size());
+    const std::string_view name = rest.substr(0, rest.find('"'));
+    if (name.ends_with(".cuh")) found.push_back({std::string(name)});
+  }
+  return found;
+}
+
 void visit(std::string_view text, bool embedded, Closure* closure) {
   bool asks_for_files = false;
-  for (const Include& include : includes_of(text, &asks_for_files)) {
-    if (embedded && !include.name.ends_with(".cuh")) continue;
+  for (const Include& include : embedded ? includes_of_embedded(text) : includes_of(text, &asks_for_files)) {
     const EmbeddedFile* file = include.name.empty() ? nullptr : find_embedded(include.name);
     if (file == nullptr) {
       closure->complete = false;
@@ -71,9 +85,14 @@ Closure include_closure(std::string_view text) {
   return closure;
 }
 
-std::vector<const EmbeddedFile*> embedded_closure(std::string_view name) {
+const std::vector<const EmbeddedFile*>& embedded_closure(std::string_view name) {
   const EmbeddedFile* file = find_embedded(name);
   if (file == nullptr) throw NotFoundError("kernel source " + std::string(name) + " is not in the library");
+  // Modules of one source share the list: reading the texts for each would be most of its first use.
+  static std::mutex mutex;
+  static auto* known = new std::map<const EmbeddedFile*, std::vector<const EmbeddedFile*>>;
+  std::lock_guard lock(mutex);
+  if (const auto found = known->find(file); found != known->end()) return found->second;
   Closure closure;
   closure.files.push_back(file);
   visit({file->data, file->size}, true, &closure);
@@ -81,7 +100,7 @@ std::vector<const EmbeddedFile*> embedded_closure(std::string_view name) {
     throw NotFoundError("kernel source " + std::string(name) + " includes " + closure.missing +
                         ", which is not in the library");
   }
-  return closure.files;
+  return known->emplace(file, std::move(closure.files)).first->second;
 }
 
 }  // namespace gpukit::jit

@@ -21,7 +21,7 @@ struct Closure {
 /// Every embedded file that `text` includes, directly or not. Conditional directives are not evaluated: a superset.
 Closure include_closure(std::string_view text);
 
-/// The closure of one embedded file, itself first. Throws NotFoundError when a file is missing.
-std::vector<const EmbeddedFile*> embedded_closure(std::string_view name);
+/// The closure of one embedded file, itself first; found once. Throws NotFoundError when a file is missing.
+const std::vector<const EmbeddedFile*>& embedded_closure(std::string_view name);
 
 }  // namespace gpukit::jit
