@@ -34,31 +34,27 @@ const Tile& tile_of(Gemm80Tile number, DType dtype) {
   return number == Gemm80Tile::t128x128 && dtype == DType::float32 ? kFloatTile : kTiles[static_cast<int>(number)];
 }
 
-/// The kernels of one tile, in the order of layout_index.
-std::vector<std::string> names(const Tile& t, const char* out,
-                               std::vector<std::pair<const char*, const char*>> majors) {
-  std::vector<std::string> result;
-  for (const auto& [a, b] : majors)
-    result.push_back(std::string("gpukit::gemm80<{T}, ") + out + ", gpukit::" + t.type + ", gpukit::Major::" + a +
-                     ", gpukit::Major::" + b + ">");
-  return result;
-}
 int layout_index(Major a, Major b) { return 2 * (a == Major::mn) + (b == Major::mn); }
 
-/// Every tile for one kind of output. Each tile is a module of its own, so that a first call compiles few kernels.
+/// Every tile for one kind of output. Each kernel is a module of its own, so that a first call waits for no other.
 struct Kernels {
-  std::vector<jit::KernelSet> sets;  // by Gemm80Tile
+  std::vector<std::vector<jit::KernelSet>> sets;  // by Gemm80Tile and layout_index
   Kernels(const char* out, const std::vector<DType>& dtypes) {
-    sets.reserve(std::size(kTiles));
+    using Majors = std::vector<std::pair<const char*, const char*>>;
     for (size_t i = 0; i < std::size(kTiles); ++i) {
       const Gemm80Tile number = static_cast<Gemm80Tile>(i);
       const Tile& t = tile_of(number, dtypes.front());
+      Majors majors = {{"k", "k"}, {"k", "mn"}, {"mn", "k"}, {"mn", "mn"}};
       if (number == Gemm80Tile::any)
-        sets.emplace_back(kSource, names(t, out, {{"any", "any"}}), dtypes);
+        majors = {{"any", "any"}};
       else if (t.rows <= 32)
-        sets.emplace_back(kSource, names(t, out, {{"k", "k"}, {"k", "mn"}}), dtypes);
-      else
-        sets.emplace_back(kSource, names(t, out, {{"k", "k"}, {"k", "mn"}, {"mn", "k"}, {"mn", "mn"}}), dtypes);
+        majors.resize(2);
+      std::vector<jit::KernelSet>& layouts = sets.emplace_back();
+      for (const auto& [a, b] : majors) {
+        const std::string name = std::string("gpukit::gemm80<{T}, ") + out + ", gpukit::" + t.type +
+                                 ", gpukit::Major::" + a + ", gpukit::Major::" + b + ">";
+        layouts.emplace_back(kSource, std::vector<std::string>{name}, dtypes);
+      }
     }
   }
 };
@@ -165,17 +161,16 @@ void gemm80(const Array& out, const Array& a, const Array& b, const MatmulSpace&
   const Tile& t = tile_of(plan.tile, a.dtype());
   if (plan.blocks > 0x7fffffff)
     throw UnsupportedError("matmul: " + std::to_string(plan.blocks) + " tiles, at most 2147483647 fit one launch");
-  const jit::KernelSet& set = kernels_of(a.dtype(), out.dtype()).sets[static_cast<size_t>(plan.tile)];
-  const int kernel = plan.tile == Gemm80Tile::any ? 0 : layout_index(plan.a, plan.b);
+  const int layout = plan.tile == Gemm80Tile::any ? 0 : layout_index(plan.a, plan.b);
+  const auto& layouts = kernels_of(a.dtype(), out.dtype()).sets[static_cast<size_t>(plan.tile)];
+  const jit::Kernel& kernel = layouts[static_cast<size_t>(layout)].get(0, a.dtype());
   const jit::LaunchConfig config = {.grid_x = static_cast<unsigned>(plan.blocks),
                                     .block_x = static_cast<unsigned>(t.threads),
                                     .shared_bytes = static_cast<unsigned>(t.shared_bytes)};
   if (plan.swapped)
-    jit::launch(set.get(kernel, a.dtype()), out.device(), config, write(out), read(b), read(a),
-                without_idle_strides(transposed(space)));
+    jit::launch(kernel, out.device(), config, write(out), read(b), read(a), without_idle_strides(transposed(space)));
   else
-    jit::launch(set.get(kernel, a.dtype()), out.device(), config, write(out), read(a), read(b),
-                without_idle_strides(space));
+    jit::launch(kernel, out.device(), config, write(out), read(a), read(b), without_idle_strides(space));
 }
 
 }  // namespace gpukit::cuda
