@@ -1,7 +1,8 @@
 """The figures of matrix products, `mm_*`, against torch: dense, float8, int8, fused, and what a call costs the host.
 
 `_nk` in a name: the weights are [n, k] and the product is x @ w.T, both operands along k; without it both are row-major.
-A figure with a `goal` has no limit yet. Matrix-vector products: measure_gemv.py. See measure.py.
+A figure with a `goal` has no limit yet. Matrix-vector products: measure_gemv.py; the cost of
+`batch_invariant`: measure_invariant.py. See measure.py.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import measure_gemv
+import measure_invariant
 from contest import CLOSE_S, MANY_S, Call, Contest, geomean, size
 from timing import submit_times_us
 
@@ -331,4 +333,5 @@ def measure_calls(gp: Any, torch: Any, report: Any) -> None:
 GROUPS = {
     "mm_square": measure_square, "mm_llm": measure_llm, "mm_fp8": measure_fp8, "mm_int8": measure_int8,
     "mm_gemv": measure_gemv.measure, "mm_fused": measure_fused, "mm_calls": measure_calls,
+    "mm_invariant": measure_invariant.measure,
 }  # fmt: skip
