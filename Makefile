@@ -10,7 +10,7 @@ RUN = $(DEV) exec --
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help needs run build test test-cpp test-python test-kernels kernels-quick layers check-api docs-check stubs lint \
-        types gpu-test gpu-build gpu-pytest gpu-bench check-limits measure-host sanitize tsan fuzz-pool bench wheel wheel-test wheelhouse \
+        types gpu-test gpu-build gpu-pytest gpu-bench gpu-sanitize check-limits measure-host sanitize tsan fuzz-pool bench wheel wheel-test wheelhouse \
         format precommit clean
 
 help: ## list the targets
@@ -74,6 +74,9 @@ gpu-pytest: gpu-build
 
 gpu-bench: gpu-build
 	$(RUN) python tools/measure.py
+
+gpu-sanitize: gpu-build ## every kernel of matrix products under compute-sanitizer
+	$(RUN) python tools/sanitize_gpu.py
 
 check-limits: ## check a committed result again: FILE=bench/results/...
 	@$(PYTHON) tools/check_limits.py $(FILE)
