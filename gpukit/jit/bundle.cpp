@@ -86,7 +86,7 @@ std::optional<std::string_view> Bundle::block(size_t number, std::shared_ptr<con
   return std::string_view(**unpacked);
 }
 
-std::optional<Image> Bundle::find(const Key& key) const {
+std::optional<std::string_view> Bundle::row_of(const Key& key) const {
   const std::string_view file = file_.text();
   auto row = [&](size_t i) { return file.substr(index_offset_ + i * kIndexRow, kIndexRow); };
   size_t low = 0, high = count_;
@@ -98,9 +98,14 @@ std::optional<Image> Bundle::find(const Key& key) const {
       high = middle;
     }
   }
-  if (low == count_) return {};
-  Reader entry(row(low));
-  if (entry.raw(sizeof(Key)) != bytes_of(key)) return {};
+  if (low == count_ || row(low).substr(0, sizeof(Key)) != bytes_of(key)) return {};
+  return row(low);
+}
+
+std::optional<Image> Bundle::find(const Key& key) const {
+  const auto found = row_of(key);
+  if (!found) return {};
+  Reader entry(found->substr(sizeof(Key)));
   const uint64_t number = entry.number(), offset = entry.number(), size = entry.number();
   std::shared_ptr<const std::string> unpacked;
   const auto text = block(number, &unpacked);

@@ -26,6 +26,8 @@ class Bundle {
   size_t size() const { return count_; }
   size_t bytes() const { return file_.size(); }
   const std::string& path() const { return path_; }
+  /// Whether there is an entry, whole or damaged.
+  bool has(const Key& key) const { return row_of(key).has_value(); }
   /// nullopt when there is no entry, or a damaged one.
   std::optional<Image> find(const Key& key) const;
   /// The entry of `request` for its arch, with the bundle's own compiler in the key.
@@ -37,6 +39,8 @@ class Bundle {
   files::Mapping file_;
   CompilerVersion compiler_;
   std::vector<std::string> archs_;
+  /// The row of the index.
+  std::optional<std::string_view> row_of(const Key& key) const;
   /// A block as it lies in the file, or unpacked: the last such one is kept at hand. nullopt when it is damaged.
   std::optional<std::string_view> block(size_t number, std::shared_ptr<const std::string>* unpacked) const;
 

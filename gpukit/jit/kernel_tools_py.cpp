@@ -111,6 +111,23 @@ nb::dict bundle_info() {
   return result;
 }
 
+/// {source: names of kernels}
+nb::dict not_bundled(int sm) {
+  const auto missing = python::in_scope([&] {
+    const jit::Bundle* bundle = jit::bundle();
+    return bundle == nullptr ? std::vector<const jit::Module*>(jit::all_modules().begin(), jit::all_modules().end())
+                             : jit::not_bundled(*bundle, sm / 10, sm % 10);
+  });
+  nb::dict result;
+  for (const jit::Module* module : missing) {
+    const nb::str source(module->source().c_str());
+    if (!result.contains(source)) result[source] = nb::list();
+    nb::list names = nb::borrow<nb::list>(result[source]);
+    for (const std::string& name : module->expressions()) names.append(name);
+  }
+  return result;
+}
+
 nb::dict cache_info() {
   const jit::CacheStats stats = python::in_scope([] { return jit::cache_stats(); });
   nb::dict result;
@@ -182,6 +199,7 @@ void bind_kernel_tools(nb::module_& m) {
         "only"_a = "", "Compiles every built-in kernel for the chips and writes the bundle.");
   m.def("_set_bundle_path", &jit::set_bundle_path, "path"_a, "Where the wheel's kernel bundle lies.");
   m.def("_bundle_info", &bundle_info, "The kernel bundle in use, or why there is none.");
+  m.def("_not_bundled", &not_bundled, "sm"_a, "{source: kernels} that the bundle in use has no code of for SM 90, ...");
   m.def("_cache_info", &cache_info, "State and counters of the kernel cache.");
   m.def(
       "_cache_clear", [] { return python::in_scope([] { return jit::cache_clear(); }); },

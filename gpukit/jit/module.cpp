@@ -182,22 +182,41 @@ std::shared_ptr<const Image> Module::image(Device device) const {
   return loaded_[device.index].image;
 }
 
-std::optional<Image> find_in_bundle(const Bundle& bundle, const Module& module, int sm_major, int sm_minor) {
-  auto has = [&](const std::string& arch) {
-    return std::find(bundle.archs().begin(), bundle.archs().end(), arch) != bundle.archs().end();
-  };
-  if (!module.archs().empty()) return bundle.find(module.request(module.target(sm_major, sm_minor)));
+std::vector<std::string> bundled_targets(const Bundle& bundle, const Module& module, int sm_major, int sm_minor) {
+  if (!module.archs().empty()) return {module.target(sm_major, sm_minor)};
+  std::vector<std::string> targets;
+  const std::vector<std::string>& held = bundle.archs();
   for (int minor = sm_minor; minor >= 0; --minor) {
     const std::string arch = "sm_" + digits_of(sm_major, minor);
-    if (!has(arch)) continue;
-    if (auto image = bundle.find(module.request(arch))) return image;
+    if (std::find(held.begin(), held.end(), arch) != held.end()) targets.push_back(arch);
   }
   // PTX runs on any later chip, at the price of the driver's own compilation.
-  for (const std::string& arch : bundle.archs()) {
-    if (arch.rfind("compute_", 0) != 0 || std::stoi(arch.substr(8)) > sm_major * 10 + sm_minor) continue;
-    if (auto image = bundle.find(module.request(arch))) return image;
-  }
+  for (const std::string& arch : held)
+    if (arch.rfind("compute_", 0) == 0 && std::stoi(arch.substr(8)) <= sm_major * 10 + sm_minor)
+      targets.push_back(arch);
+  return targets;
+}
+
+std::optional<Image> find_in_bundle(const Bundle& bundle, const Module& module, int sm_major, int sm_minor) {
+  for (const std::string& target : bundled_targets(bundle, module, sm_major, sm_minor))
+    if (auto image = bundle.find(module.request(target))) return image;
   return {};
+}
+
+std::vector<const Module*> not_bundled(const Bundle& bundle, int sm_major, int sm_minor) {
+  std::vector<const Module*> missing;
+  for (const Module* module : all_modules()) {
+    const std::vector<std::string>& only = module->archs();
+    if (!only.empty() && std::none_of(only.begin(), only.end(),
+                                      [&](const std::string& arch) { return runs_on(arch, sm_major, sm_minor); }))
+      continue;
+    const std::vector<std::string> targets = bundled_targets(bundle, *module, sm_major, sm_minor);
+    if (std::none_of(targets.begin(), targets.end(), [&](const std::string& target) {
+          return bundle.has(key_of(module->request(target), bundle.compiler()));
+        }))
+      missing.push_back(module);
+  }
+  return missing;
 }
 
 }  // namespace gpukit::jit

@@ -83,9 +83,12 @@ class Module {
   std::array<Loaded, kMaxDevices> loaded_;
 };
 
-/// The bundle's image for a chip: its exact target, then lower minors of the same major, then PTX for chips newer than
-/// everything in it. nullopt when there is none.
 class Bundle;
+/// Targets of the bundle whose code runs on a chip, the best first: the exact one, lower minors of the same major, PTX.
+std::vector<std::string> bundled_targets(const Bundle& bundle, const Module& module, int sm_major, int sm_minor);
+/// The bundle's image for a chip. nullopt when there is none.
 std::optional<Image> find_in_bundle(const Bundle& bundle, const Module& module, int sm_major, int sm_minor);
+/// Built-in modules made for a chip that the bundle has no code of.
+std::vector<const Module*> not_bundled(const Bundle& bundle, int sm_major, int sm_minor);
 
 }  // namespace gpukit::jit

@@ -852,6 +852,9 @@ def _set_bundle_path(path: str) -> None:
 def _bundle_info() -> dict:
     """The kernel bundle in use, or why there is none."""
 
+def _not_bundled(sm: int) -> dict:
+    """{source: kernels} that the bundle in use has no code of for SM 90, ..."""
+
 def _cache_info() -> dict:
     """State and counters of the kernel cache."""
 

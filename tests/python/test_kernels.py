@@ -87,6 +87,34 @@ def test_a_bundle_holds_each_module_for_each_chip_and_as_ptx(tmp_path):
         _core._build_bundle(str(path), [])
 
 
+DOCTOR_TEST = """
+import sys
+from pygpukit import _core
+from pygpukit.cli import doctor
+_core._set_bundle_path(sys.argv[1])
+doctor.doctor()
+"""
+
+
+def test_doctor_lists_what_is_not_bundled(tmp_path):
+    path = tmp_path / "kernels.bundle"
+    source = MODULES[smallest()]["source"]
+    _core._build_bundle(str(path), ["80"], 2, None, source)
+    env = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", DOCTOR_TEST, str(path)], env=env, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    others = [m for m in MODULES if m["source"] != source and not m["archs"]]
+    count = sum(len(m["names"]) for m in others)
+    lines = done.stdout.splitlines()
+    assert f"  sm_80: {count} kernels are not in the bundle; NVRTC compiles them at their first use:" in lines
+    first = others[0]["source"]
+    number = sum(len(m["names"]) for m in others if m["source"] == first)
+    assert f"    {first}: {number}" in lines
+    assert not any(source in line for line in lines)
+
+
 def test_a_damaged_bundle_is_passed_over(tmp_path):
     path = tmp_path / "kernels.bundle"
     path.write_bytes(b"GPUKIT\x01B" + bytes(100))

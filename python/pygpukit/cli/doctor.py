@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from pygpukit import _core
 from pygpukit.cli import facts
 from pygpukit.cli.info import show_devices, show_libraries
 from pygpukit.cli.text import bold, green, human_bytes, red, yellow
@@ -47,6 +48,24 @@ def _driver_fix(reason: str) -> str:
     return "set PYGPUKIT_DEVICE=cpu to use the CPU without this message"
 
 
+def not_bundled(found: dict[str, Any]) -> list[str]:
+    """What the bundle lacks for the GPUs here; where there is none, for the chips it was made for."""
+    if found["bundle"]["path"] is None:
+        return []
+    here = {int(device["sm"]) for device in found["devices"] if "sm" in device}
+    made_for = {int(arch[3:]) for arch in found["bundle"]["archs"] if arch[:3] == "sm_" and arch[3:].isdigit()}
+    lines: list[str] = []
+    for sm in sorted(here or made_for):
+        missing = _core._not_bundled(sm)
+        if not missing:
+            lines.append(f"sm_{sm}: every kernel is in the bundle")
+            continue
+        count = sum(len(names) for names in missing.values())
+        lines.append(f"sm_{sm}: {count} kernels are not in the bundle; NVRTC compiles them at their first use:")
+        lines += [f"  {source}: {len(names)}" for source, names in sorted(missing.items())]
+    return lines
+
+
 def doctor() -> int:
     """0 when the mode that was asked for works."""
     found = facts.collect()
@@ -69,6 +88,8 @@ def doctor() -> int:
     print(f"  cache: {'on' if cache['enabled'] else 'off'}, {cache['folder']}, {cache['entries']} entries, "
           f"{human_bytes(cache['bytes'])} of {human_bytes(cache['max_bytes'])}")  # fmt: skip
     print(f"  bundle: {bundle['path'] or bundle['reason']}")
+    for line in not_bundled(found):
+        print(f"  {line}")
     for serious, text, fix in faults:
         print(f"{red('problem') if serious else yellow('note')}: {text}\n  fix: {fix}")
     if not faults:
