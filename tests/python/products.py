@@ -35,8 +35,8 @@ class Plain:
     def make(self, rng, m, n, k):
         return (operand(rng, (m, k), self.dtype),), (operand(rng, (n, k), self.dtype),)
 
-    def multiply(self, a, b):
-        return gp.matmul(a[0], b[0].T, **self.options)
+    def multiply(self, a, b, **more):
+        return gp.matmul(a[0], b[0].T, **self.options, **more)
 
 
 class Scaled:
@@ -61,12 +61,14 @@ class Scaled:
 
 
 class Fused(Plain):
+    """Dense: other layouts take the steps one by one, with other roundings."""
+
     def make(self, rng, m, n, k):
         a, b = super().make(rng, m, n, k)
-        return a, (*b, operand(rng, (1, n), self.dtype).reshape(n))
+        return (a[0].copy(),), (b[0].copy(), operand(rng, (1, n), self.dtype).reshape(n))
 
-    def multiply(self, a, b):
-        return gp.linear(a[0], b[0], bias=b[1], activation="gelu")
+    def multiply(self, a, b, **more):
+        return gp.linear(a[0], b[0], bias=b[1], activation="gelu", **more)
 
 
 class Experts(Plain):
@@ -77,8 +79,8 @@ class Experts(Plain):
         ids = gp.from_numpy(rng.integers(0, 3, m).astype("int32"))
         return (a[0].copy(), ids), (b[0].copy().reshape(3, n, k),)
 
-    def multiply(self, a, b):
-        return gp.grouped_matmul(a[0], b[0], a[1])
+    def multiply(self, a, b, **more):
+        return gp.grouped_matmul(a[0], b[0], a[1], **more)
 
 
 FORMATS = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from products import FORMATS, Scaled, exact, operand
+from products import FORMATS, Scaled, bits, exact, operand
 
 import pygpukit as gp
 
@@ -64,3 +64,21 @@ def test_random_shapes_of_codes(device, rng, name):
             where = f"{m}x{k}x{n} into {out_dtype}"
             assert np.linalg.norm(apart) <= by_norm * np.linalg.norm(np.maximum(usual, np.abs(want))), where
             assert np.all(apart <= 4 * by_norm * np.maximum(usual, np.abs(want))), where
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_nothing_beside_the_result_is_written(device, rng, name):
+    """Results that lie inside of a larger array, at multiples of 16 bytes or not."""
+    form = FORMATS[name]
+    for _ in range(24):
+        m, n = int(rng.choice([1, 2, 8, 17, 64, 65, 130])), int(rng.choice([1, 2, 3, 7, 9, 20, 130, 200]))
+        a, b = form.make(rng, m, n, 272)
+        want = form.multiply(a, b)
+        row, column = 1, int(rng.choice([0, 5, 16, 32]))
+        whole = gp.full((m + 2, 256 if m > 1 or rng.integers(2) else n + column + 3), 7, dtype=want.dtype)
+        before = bits(whole)
+        form.multiply(a, b, out=whole[row : row + m, column : column + n])
+        after = bits(whole)
+        before[row : row + m, column : column + n] = after[row : row + m, column : column + n]
+        beside = np.argwhere(after != before)
+        assert beside.size == 0, f"{m}x{n} at {row, column} of {whole.shape}: wrote {beside[:8].tolist()}"
