@@ -131,12 +131,14 @@ int resident_blocks(const Form& f, int threads, const GemvCodesChip& chip) {
 
 }  // namespace
 
-std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvCodesChip& chip) {
-  constexpr int64_t kMax = int64_t{1} << 30, kMaxTokens = 64;
+std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvCodesChip& chip, bool one_order) {
+  constexpr int64_t kMax = int64_t{1} << 30;
   const ScaledSpace& s = p.space;
-  if (s.m > kMaxTokens || s.experts != 0 || s.k == 0 || s.n > kMax || s.k > kMax) return std::nullopt;
-  const auto rows_lie_well = [](const Array& x, const ScaledOperand& o, int64_t rows) {
-    return is_aligned(x) && o.k == 1 && (rows == 1 || o.row * itemsize(x.dtype()) % kGranuleBytes == 0);
+  if (s.experts != 0 || s.k == 0 || std::max({s.m, s.n, s.k}) > kMax) return std::nullopt;
+  // Where one order is wanted, a row is judged as the matrix it may be a slice of.
+  const auto rows_lie_well = [&](const Array& x, const ScaledOperand& o, int64_t rows) {
+    const bool alone = rows == 1 && !one_order;
+    return is_aligned(x) && o.k == 1 && (alone || o.row * itemsize(x.dtype()) % kGranuleBytes == 0);
   };
   const int64_t row_bytes = is_packed(s.b.code) ? s.k / 2 : s.k;
   if (row_bytes % kGranuleBytes != 0 || !rows_lie_well(p.a.data, s.a, s.m) || !rows_lie_well(p.b.data, s.b, s.n))
@@ -147,19 +149,20 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
   if (grouped && !reads_groups(p, group)) return std::nullopt;
   // Scales of a that change along k go with those of 128x128 blocks.
   if (scaled_along_k(s.a) && (group != 128 || s.a.scale.column_shift != 7)) return std::nullopt;
-  const int tokens = s.m == 1 ? 1 : s.m <= 16 ? 16 : 64;
+  int tokens = s.m == 1 && !one_order ? 1 : s.m <= 16 ? 16 : 64;
   const int number = find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype(), tokens);
   if (number < 0) return std::nullopt;
   const Form& form = kForms[number];
 
   if (tokens > 1) {
-    const int shared_bytes = skinny_shared_bytes(form, tokens);
-    if (shared_bytes > chip.shared_per_block) return std::nullopt;
+    if (skinny_shared_bytes(form, tokens) > chip.shared_per_block) tokens = 16;
+    const int64_t blocks = ceil_div(s.m, tokens) * ceil_div(s.n, kSkinnyCodesRows);
+    if (blocks > kMax) return std::nullopt;
     return GemvCodesPlan{.form = number,
                          .tokens = tokens,
-                         .grid = static_cast<unsigned>(ceil_div(s.n, kSkinnyCodesRows)),
+                         .grid = static_cast<unsigned>(blocks),
                          .block = kSkinnyCodesThreads,
-                         .shared_bytes = static_cast<unsigned>(shared_bytes)};
+                         .shared_bytes = static_cast<unsigned>(skinny_shared_bytes(form, tokens))};
   }
   // Rounds of equal length over a row: the number of threads, and so the order of sums, follows from k and the format.
   const int64_t granules = row_bytes / kGranuleBytes, rounds = ceil_div(granules, kGemvCodesThreads);
@@ -172,12 +175,14 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
                        .shared_bytes = static_cast<unsigned>(form.shared_bytes(threads))};
 }
 
-bool launch_gemv_codes(const ScaledProduct& p) {
+bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
   const driver::DeviceProperties& chip = p.out.context().properties();
-  const auto plan = plan_gemv_codes(p, {.sm_count = runtime::current_sm_count(p.out.device()),
-                                        .shared_per_sm = chip.shared_per_sm,
-                                        .shared_per_block = chip.shared_per_block_optin,
-                                        .max_threads_per_sm = chip.max_threads_per_sm});
+  const auto plan = plan_gemv_codes(p,
+                                    {.sm_count = runtime::current_sm_count(p.out.device()),
+                                     .shared_per_sm = chip.shared_per_sm,
+                                     .shared_per_block = chip.shared_per_block_optin,
+                                     .max_threads_per_sm = chip.max_threads_per_sm},
+                                    one_order);
   if (!plan) return false;
   jit::launch(sets_for(plan->tokens)[static_cast<size_t>(plan->form)].get(0, p.a.data.dtype()), p.out.device(),
               {.grid_x = plan->grid, .block_x = plan->block, .shared_bytes = plan->shared_bytes}, write(p.out),

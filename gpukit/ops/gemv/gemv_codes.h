@@ -1,5 +1,5 @@
-// 1 to 64 vectors by weights of 8 or 4 bits: which kernel of gemv_codes.cuh and skinny_codes.cuh makes a product, and
-// its launch.
+// Vectors by weights of 8 or 4 bits: which kernel of gemv_codes.cuh and skinny_codes.cuh makes a product, and its
+// launch.
 #pragma once
 
 #include <optional>
@@ -15,16 +15,17 @@ struct GemvCodesChip {
 
 struct GemvCodesPlan {
   int form;    // of the table in gemv_codes.cpp
-  int tokens;  // that the kernel takes at most: 1, 16 or 64
+  int tokens;  // that a block takes at most: 1, 16 or 64
   unsigned grid, block, shared_bytes;
 };
 
-/// nullopt where `product` is not one of these: a has 1 to 64 rows of float16 or bfloat16, b is float8_e4m3 with scales
-/// of the tensor, rows or 128x128 blocks, int8 with scales of the tensor or rows, int4 in groups of 32, 64 or 128, or
-/// float4_e2m1; or a has one row and both are float8_e4m3. Rows are dense and lie at multiples of 16 bytes.
-std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& product, const GemvCodesChip& chip);
+/// nullopt where `product` is not one of these: a is float16 or bfloat16, b is float8_e4m3 with scales of the tensor,
+/// rows or 128x128 blocks, int8 with scales of the tensor or rows, int4 in groups of 32, 64 or 128, or float4_e2m1; or
+/// a has one row and both are float8_e4m3. Rows are dense and lie at multiples of 16 bytes. One row has a kernel of its
+/// own, with another order of sums, unless `one_order` is wanted for every number of them.
+std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& product, const GemvCodesChip& chip, bool one_order);
 
 /// Launches the product and gives true, or false where there is no plan for it.
-bool launch_gemv_codes(const ScaledProduct& product);
+bool launch_gemv_codes(const ScaledProduct& product, bool one_order);
 
 }  // namespace gpukit::cuda

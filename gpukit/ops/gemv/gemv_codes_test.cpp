@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/scales.h"
 #include "tests/support/testing.h"
@@ -39,7 +41,7 @@ ScaledProduct product(DType x, DType w, int64_t n, int64_t k, int64_t group, boo
   p.space.b = operand(p.b, {1, n, k});
   return p;
 }
-bool planned(const ScaledProduct& p) { return plan_gemv_codes(p, kHopper).has_value(); }
+bool planned(const ScaledProduct& p) { return plan_gemv_codes(p, kHopper, false).has_value(); }
 
 TEST(GemvCodes, HasTheFormats) {
   for (DType x : {DType::float16, DType::bfloat16}) {
@@ -65,11 +67,11 @@ TEST(GemvCodes, LeavesOtherLayouts) {
   const auto int8 = [] { return product(DType::bfloat16, DType::int8, 300, 640, 0); };
   ASSERT_TRUE(planned(int8()));
   ScaledProduct p = int8();
-  p.space.m = 65;
-  EXPECT_FALSE(planned(p));
-  p = int8();
   p.space.m = 2, p.space.a.row = 644;
   EXPECT_FALSE(planned(p));
+  p.space.m = 1;
+  EXPECT_TRUE(planned(p));
+  EXPECT_FALSE(plan_gemv_codes(p, kHopper, true).has_value());
   p = int8();
   p.space.experts = 4;
   EXPECT_FALSE(planned(p));
@@ -120,14 +122,15 @@ TEST(GemvCodes, ThreadsFollowFromK) {
                          Row{4224, 160, 160}, Row{8192, 256, 256}, Row{14336, 224, 224}, Row{29568, 256, 256}})
     for (int64_t n : {1, 300, 29568})
       for (const GemvCodesChip& chip : {kHopper, kAda, GemvCodesChip{1, 102400, 101376, 1536}}) {
-        EXPECT_EQ(plan_gemv_codes(product(DType::bfloat16, DType::int8, n, row.k, 0), chip)->block, row.bytes8);
-        EXPECT_EQ(plan_gemv_codes(product(DType::bfloat16, DType::float4_e2m1, n, row.k, 32), chip)->block, row.bits4);
+        EXPECT_EQ(plan_gemv_codes(product(DType::bfloat16, DType::int8, n, row.k, 0), chip, false)->block, row.bytes8);
+        EXPECT_EQ(plan_gemv_codes(product(DType::bfloat16, DType::float4_e2m1, n, row.k, 32), chip, false)->block,
+                  row.bits4);
       }
 }
 
 TEST(GemvCodes, BlocksFillTheChip) {
   const auto plan = [](DType w, int64_t n, int64_t k, int64_t group, const GemvCodesChip& chip) {
-    return *plan_gemv_codes(product(DType::bfloat16, w, n, k, group), chip);
+    return *plan_gemv_codes(product(DType::bfloat16, w, n, k, group), chip, false);
   };
   GemvCodesPlan p = plan(DType::int8, 14336, 4096, 0, kHopper);
   EXPECT_EQ(p.grid, 132u * 4);
@@ -146,13 +149,14 @@ TEST(GemvCodes, MoreRowsTakeTiles) {
     int64_t m;
     int tokens;
   };
-  for (const Row& row : {Row{1, 1}, Row{2, 16}, Row{16, 16}, Row{17, 64}, Row{64, 64}}) {
+  for (const Row& row : {Row{1, 1}, Row{2, 16}, Row{16, 16}, Row{17, 64}, Row{64, 64}, Row{65, 64}, Row{4096, 64}}) {
     p.space.m = row.m;
     for (const GemvCodesChip& chip : {kHopper, kAda}) {
-      const GemvCodesPlan plan = *plan_gemv_codes(p, chip);
+      const GemvCodesPlan plan = *plan_gemv_codes(p, chip, false);
       EXPECT_EQ(plan.tokens, row.tokens);
+      EXPECT_EQ(plan_gemv_codes(p, chip, true)->tokens, std::max(row.tokens, 16));
       if (row.m == 1) continue;
-      EXPECT_EQ(plan.grid, 5u);
+      EXPECT_EQ(plan.grid, static_cast<unsigned>(5 * ceil_div(row.m, row.tokens)));
       EXPECT_EQ(plan.block, 128u);
       EXPECT_LE(plan.shared_bytes, static_cast<unsigned>(chip.shared_per_block));
     }
@@ -161,11 +165,14 @@ TEST(GemvCodes, MoreRowsTakeTiles) {
   p = product(DType::float8_e4m3, DType::float8_e4m3, 300, 640, 0);
   p.space.m = 2;
   EXPECT_FALSE(planned(p));
-  // 64 rows of packed codes need more than a small chip has.
+  p.space.m = 1;
+  EXPECT_FALSE(plan_gemv_codes(p, kHopper, true).has_value());
+  // 64 rows of packed codes at once need more than a small chip has.
   p = product(DType::bfloat16, DType::int4, 300, 640, 32);
   p.space.m = 64;
-  EXPECT_TRUE(planned(p));
-  EXPECT_FALSE(plan_gemv_codes(p, kAda).has_value());
+  EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->tokens, 64);
+  EXPECT_EQ(plan_gemv_codes(p, kAda, false)->tokens, 16);
+  EXPECT_EQ(plan_gemv_codes(p, kAda, false)->grid, 5u * 4);
 }
 
 TEST(GemvCodes, FitsAChipWith100Kilobytes) {
@@ -175,7 +182,7 @@ TEST(GemvCodes, FitsAChipWith100Kilobytes) {
           product(x, DType::int8, 300, 8192, 0), product(x, DType::int4, 300, 8192, 32),
           product(x, DType::int4, 300, 8192, 128), product(x, DType::int4, 300, 8192, 128, true),
           product(x, DType::float4_e2m1, 300, 8192, 16), product(x, DType::float4_e2m1, 300, 8192, 32)})
-      EXPECT_LE(plan_gemv_codes(p, kAda)->shared_bytes, 99u * 1024);
+      EXPECT_LE(plan_gemv_codes(p, kAda, false)->shared_bytes, 99u * 1024);
 }
 
 }  // namespace

@@ -34,15 +34,15 @@ struct SkinnyShape {
   static constexpr int kSlotFloats = kTokens * kPitch;
 };
 
-/// What one block of 32 kWarps threads does, of a grid of kBlocks * ceil(n / (16 kWarps kRowTiles)) in clusters of
+/// What the block at `place` does, 32 kWarps threads, of kBlocks * ceil(n / (16 kWarps kRowTiles)) in clusters of
 /// kBlocks; `end(token, row, sum)` takes a sum that no scale of rows or tokens was applied to. Shared bytes: kStages *
 /// kStageBytes, and 4 * kSlotFloats for every chain of a block (once where kBlocks is 1). `chain` is a multiple of
 /// kStageK. w, x, their strides and k of both are multiples of 16 bytes, e2m1 scales and their stride of 4. `zero` is
 /// read where kZero, `scale` where kGroup is not 0.
 template <typename W, typename X, int kTokens, int kWarps, int kRowTiles, int kWide, int kGroup, bool kZero,
           int kBlocks, int kStages, typename End>
-GPUKIT_DEVICE void multiply_skinny(const W* w, const X* x, const void* scale, const int8_t* zero, const SkinnySpace& s,
-                                   const End& end) {
+GPUKIT_DEVICE void multiply_skinny(unsigned place, const W* w, const X* x, const void* scale, const int8_t* zero,
+                                   const SkinnySpace& s, const End& end) {
   using Shape = SkinnyShape<W, X, kTokens, kWarps, kRowTiles, kWide, kGroup>;
   using T = typename Shape::T;
   using Format = Weights<W, T>;
@@ -51,11 +51,11 @@ GPUKIT_DEVICE void multiply_skinny(const W* w, const X* x, const void* scale, co
   constexpr bool kFlat = sizeof(W) == 2;
   extern __shared__ __align__(128) uint8_t skinny_shared[];
 
-  const int block = static_cast<int>(blockIdx.x) % kBlocks;
+  const int block = static_cast<int>(place) % kBlocks;
   if (block >= kSharers) return;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   const int g = lane / 4, t = lane % 4;
-  const int64_t first_row = static_cast<int64_t>(blockIdx.x) / kBlocks * Shape::kRows;
+  const int64_t first_row = static_cast<int64_t>(place) / kBlocks * Shape::kRows;
   const uint32_t ring = shared_address(skinny_shared);
   float* const slots = reinterpret_cast<float*>(skinny_shared + kStages * Shape::kStageBytes);
 

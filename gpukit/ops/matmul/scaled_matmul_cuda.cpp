@@ -27,14 +27,11 @@ void any_format(const ScaledProduct& p) {
               runtime::fault_address(p.out.device()), p.space);
 }
 
-/// Few rows may be summed in another order than many.
-bool few_rows_have_their_own_order() { return runtime::determinism() != env::Determinism::batch_invariant; }
-
 }  // namespace
 
 /// The one place where a product meets its kernel.
 void scaled_matmul(const ScaledProduct& product) {
-  if (product.space.m <= 64 && few_rows_have_their_own_order() && launch_gemv_codes(product)) return;
+  if (launch_gemv_codes(product, runtime::determinism() == env::Determinism::batch_invariant)) return;
   if (!launch_scaled_gemm90(product)) any_format(product);
 }
 

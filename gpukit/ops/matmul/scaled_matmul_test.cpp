@@ -201,9 +201,9 @@ std::vector<Pair> few_row_pairs() {
   return pairs;
 }
 /// One row: of one round of threads or more, with and without an end inside a warp's part. More: both sizes of tiles.
-const std::vector<Size> kFewRowSizes = {{1, 1, 128},    {1, 3, 64},   {1, 33, 96},    {1, 131, 640},
-                                        {1, 261, 2176}, {1, 5, 4128}, {1, 7, 8320},   {5, 131, 640},
-                                        {16, 71, 2176}, {17, 33, 96}, {40, 33, 2176}, {64, 65, 256}};
+const std::vector<Size> kFewRowSizes = {{1, 1, 128},    {1, 3, 64},    {1, 33, 96},    {1, 131, 640},  {1, 261, 2176},
+                                        {1, 5, 4128},   {1, 7, 8320},  {5, 131, 640},  {16, 71, 2176}, {17, 33, 96},
+                                        {40, 33, 2176}, {64, 65, 256}, {130, 70, 2176}};
 
 TEST_P(ScaledMatmul, FewRowsMatchFloat64) {
   for (const Size& s : kFewRowSizes)
@@ -240,7 +240,7 @@ TEST_P(ScaledMatmul, FewRowsMeetTheirWeights) {
 TEST_P(ScaledMatmul, FewRowsDoNotSeeOthers) {
   const int64_t n = 300, k = 640;
   for (const Pair& p : few_row_pairs()) {
-    const Quantized a = make(p.a, {40, k}, 1, device()), b = make(p.b, {n, k}, 2, device());
+    const Quantized a = make(p.a, {150, k}, 1, device()), b = make(p.b, {n, k}, 2, device());
     Quantized few = b;
     few.data = b.data.narrow(0, 128, 5);
     const bool blocks = b.scale.ndim() > 0 && b.scale.shape(0) != n;
@@ -252,7 +252,7 @@ TEST_P(ScaledMatmul, FewRowsDoNotSeeOthers) {
       if (a.scale.defined() && a.scale.ndim() > 0) part.scale = a.scale.narrow(0, 0, rows);
       return part;
     };
-    for (int64_t m : {1, 5, 40}) {
+    for (int64_t m : {1, 5, 40, 150}) {
       if (m > 1 && !is_plain(p.a.dtype)) continue;  // more rows of codes have kernels that read other weights
       EXPECT_EQ(bytes(scaled_matmul(first(m), few)), bytes(scaled_matmul(first(m), b).narrow(1, 128, 5)))
           << text(p) << " " << m;
