@@ -82,3 +82,16 @@ def test_nothing_beside_the_result_is_written(device, rng, name):
         before[row : row + m, column : column + n] = after[row : row + m, column : column + n]
         beside = np.argwhere(after != before)
         assert beside.size == 0, f"{m}x{n} at {row, column} of {whole.shape}: wrote {beside[:8].tolist()}"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "tf32"])
+def test_nothing_beside_an_operand_is_read(device, rng, dtype):
+    """Rows that end within 16 bytes, with NaN behind them."""
+    stored = "float32" if dtype == "tf32" else dtype
+    for k, m in ((1, 3), (3, 130), (7, 64), (9, 1), (30, 17), (100, 200), (130, 65)):
+        a, b = (rng.standard_normal((rows, 144)).astype("float32") for rows in (m, 72))
+        a[:, k:] = b[:, k:] = np.nan
+        left, right = (gp.from_numpy(x).astype(stored)[:, :k] for x in (a, b))
+        got = gp.matmul(left, right.T, use_tf32=True if dtype == "tf32" else None)
+        want, size = exact(left) @ exact(right).T, np.abs(exact(left)) @ np.abs(exact(right)).T
+        assert np.all(np.abs(exact(got) - want) <= size * 2.0**-7), (m, k)

@@ -234,7 +234,8 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
   }
   const auto turn_a = turned(a, space.k, bytes), turn_b = turned(b, space.k, bytes);
   if (!turn_a || !turn_b) return std::nullopt;
-  const bool boxes = facts.out_aligned && (out_n == 1 || b.lanes == 1) &&
+  // The copy engine writes whole pieces of 16 bytes: a row that ends within one would take its neighbours along.
+  const bool boxes = facts.out_aligned && (out_n == 1 || b.lanes == 1) && b.lanes * out_bytes % 16 == 0 &&
                      (a.lanes == 1 || fits_engine(out_m, out_bytes)) &&
                      (space.batches == 1 || fits_engine(*out_batch, out_bytes));
 

@@ -66,6 +66,11 @@ TEST(Gemm90Plan, OutputsTheEngineCannotWriteGoByElement) {
             "wgmma 128x128x64, 7 stages, a along k, b along k, stored by element, 6 blocks");
   EXPECT_EQ(chosen(make_space(256, 256, 64), facts(132, DType::float32)),
             "wgmma 64x128x64, 8 stages, a along k, b along k, stored by box, 8 blocks");
+  // It writes whole pieces of 16 bytes, beyond a row that ends within one.
+  EXPECT_NE(chosen(make_space(1, 130, 64)).find("by element"), std::string::npos);
+  MatmulSpace padded = make_space(256, 130, 64);
+  padded.out_m = 136;
+  EXPECT_NE(chosen(padded).find("by element"), std::string::npos);
   Gemm90Facts f = facts();
   f.out_aligned = false;
   EXPECT_NE(chosen(make_space(256, 256, 64), f).find("by element"), std::string::npos);

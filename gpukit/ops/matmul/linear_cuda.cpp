@@ -29,7 +29,8 @@ const jit::KernelSet narrow_both =
 const jit::KernelSet wide_swiglu = make_set("gpukit::gemm90_swiglu<{T}, {T}, 128, 256, 0>");
 const jit::KernelSet narrow_swiglu = make_set("gpukit::gemm90_swiglu<{T}, {T}, 128, 128, 0>");
 
-/// Rows of dense 16-bit elements that start at multiples of 16 bytes, whether there is one or more.
+/// Rows of dense 16-bit elements that start at multiples of 16 bytes, whether there is one or more, and end there: the
+/// copy engine writes whole pieces.
 bool engine_takes(const Array& x) {
   return is_aligned(x) && x.strides()[1] == 1 && x.shape(1) % 8 == 0 &&
          (x.shape(0) == 1 || (x.strides()[0] > 0 && x.strides()[0] % 8 == 0));

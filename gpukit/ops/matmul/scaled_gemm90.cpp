@@ -92,7 +92,9 @@ bool launch_scaled_gemm90(const ScaledProduct& p) {
   if (s.a.k != 1 || !rows_fit(p.a.data, s.m, s.k, s.a.row)) return false;
   if (s.b.k != 1 || !rows_fit(p.b.data, s.n, s.k, s.b.row)) return false;
   const int64_t out_bytes = itemsize(p.out.dtype());
-  if (s.out_n != 1 || s.n % 2 != 0 || !rows_fit(p.out, s.m, s.n * out_bytes, s.out_m * out_bytes)) return false;
+  // The copy engine writes whole pieces of 16 bytes.
+  if (s.out_n != 1 || s.n * out_bytes % 16 != 0) return false;
+  if (!rows_fit(p.out, s.m, s.n * out_bytes, s.out_m * out_bytes)) return false;
   const bool bias = p.bias.defined();
   if (bias && (p.bias.dtype() != p.out.dtype() || s.bias_n != 1 || !is_aligned(p.bias))) return false;
 
