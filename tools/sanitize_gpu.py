@@ -50,6 +50,9 @@ def specs() -> Iterator[Spec]:
             for ways in itertools.product(range(3), repeat=3):
                 for kernel in (None, "mma", "simt"):
                     yield ["matmul", dtype, out, m, 208, n, *ways, kernel]
+    for (k, n), dtype in itertools.product(((4096, 512), (16384, 512), (4096, 4096), (14336, 4096)), ("float16", "bfloat16")):
+        for b_way in (0, 1):
+            yield ["matmul", dtype, dtype, 1, k, n, 0, b_way, 0, None]  # k shared by blocks
     for m, k, a in itertools.product(ROWS, (264, 1024, 2080), ("float16", "bfloat16")):
         for format, block, zero in WEIGHTS:
             yield ["scaled", a, None, format, block, zero, a, False, m, k, 272]
@@ -58,7 +61,7 @@ def specs() -> Iterator[Spec]:
                 for out, bias in itertools.product((a, "float32"), (False, True)):
                     yield ["scaled", format, block_a, format, block_b, False, out, bias, m, k, 272]
     for (block_a, block_b), out in itertools.product(FLOAT8, ("float16", "bfloat16", "float32")):
-        yield ["scaled", "fp8_e4m3", block_a, "fp8_e4m3", block_b, False, out, False, 2048, 264, 2112]  # wide tiles
+        yield ["scaled", "fp8_e4m3", block_a, "fp8_e4m3", block_b, False, out, False, 2048, 272, 2112]  # wide tiles
     for format in ("int8", "int4", "nvfp4"):
         yield ["scaled", format, 16 if format == "nvfp4" else "row", format, 16 if format == "nvfp4" else "row", False,
                "float32", False, 100, 264, 272]  # fmt: skip
