@@ -377,9 +377,14 @@ def test_tensor_core_kernels_give_the_same_bits(rng, dtype):
 TF32_SCRIPT = """
 import pygpukit as gp
 
-a = gp.ones((64, 64), dtype="float32", device="cuda")
-texts = [gp.explain_matmul(a, a), gp.explain_matmul(a, a, use_tf32=True), gp.explain_matmul(a, a, use_tf32=False)]
+with gp.device("cuda"):
+    a = gp.random.normal((64, 64), seed=1)
+    options = [{}, {"use_tf32": True}, {"use_tf32": False}]
+    texts = [gp.explain_matmul(a, a, **given) for given in options]
+    results = [gp.matmul(a, a, **given).to_numpy().tobytes() for given in options]
+    exact = gp.matmul(a, a, precision="exact", kernel="simt").to_numpy().tobytes()
 print(*("exact" if "fused multiply-add" in text else "tf32" for text in texts))
+print(*("exact" if result == exact else "tf32" if result == results[1] else "other" for result in results))
 """
 
 
@@ -394,4 +399,5 @@ def test_variables_of_tf32(allow, forbid, unsaid):
     kept = {name: value for name, value in os.environ.items() if name not in wanted}
     env = kept | {name: value for name, value in wanted.items() if value is not None}
     run = subprocess.run([sys.executable, "-c", TF32_SCRIPT], capture_output=True, text=True, env=env, check=True)
-    assert run.stdout.split() == [unsaid, "tf32", "exact"]
+    said, computed = run.stdout.splitlines()
+    assert said.split() == computed.split() == [unsaid, "tf32", "exact"]
