@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <string>
 
+#include "gpukit/base/env.h"
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/common/scales.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"
 #include "gpukit/runtime/fault.h"
+#include "gpukit/runtime/session.h"
 
 namespace gpukit {
 namespace {
@@ -110,6 +113,13 @@ bool shares_memory(const Array& out, const ScaledProduct& p) {
   return false;
 }
 
+/// Which kernel serves, and with it the order of sums, may depend on how an array lies. Under batch_invariant what has
+/// a row for each row of the batch lies as in a matrix of its own.
+bool lies_anyhow(const Array& x) {
+  return x.defined() && x.device().kind == DeviceKind::cuda && !(x.is_contiguous() && is_aligned(x)) &&
+         runtime::determinism() == env::Determinism::batch_invariant;
+}
+
 Array product(const char* op, const Quantized& a, const Quantized& b, const Array* ids,
               const ScaledMatmulOptions& options, const Array* out) {
   const bool grouped = ids != nullptr;
@@ -134,7 +144,9 @@ Array product(const char* op, const Quantized& a, const Quantized& b, const Arra
   ScaledProduct p;
   p.a = a;
   p.b = b;
-  if (vector) p.a.data = a.data.expand_dims(0);
+  if (lies_anyhow(a.data)) p.a.data = copy(a.data);
+  if (lies_anyhow(a.scale)) p.a.scale = copy(a.scale);
+  if (vector) p.a.data = p.a.data.expand_dims(0);
   p.bias = options.bias;
   p.out_scale = options.out_scale;
   ScaledSpace& s = p.space;
@@ -172,7 +184,7 @@ Array product(const char* op, const Quantized& a, const Quantized& b, const Arra
   const DType wanted = choose_out(op, options, a, b, out);
   const Array target = result(op, out, vector ? Dims{s.n} : Dims{s.m, s.n}, wanted, a.data.device());
   if (target.size() == 0) return target;
-  const bool buffer = out != nullptr && shares_memory(target, p);
+  const bool buffer = out != nullptr && (shares_memory(target, p) || lies_anyhow(target));
   p.out = buffer ? Array::empty_like(target) : target;
   s.out = code_of(op, "out", wanted);
   s.out_m = vector ? 0 : p.out.strides()[0];
