@@ -57,6 +57,24 @@ def test_linear(device, rng, dtype, shape):
     close(out, silu(product + exact(b)), dtype)
 
 
+@pytest.mark.parametrize("k", [8, 200])
+def test_rows_do_not_depend_on_the_tiles(device, rng, k):
+    """Several tiles a multiprocessor are shared out differently than one; the bits stay."""
+    x, w = make(rng, (2000, k), "bfloat16"), make(rng, (4104, k), "bfloat16", k**-0.5)
+    b, r = make(rng, (4104,), "bfloat16"), make(rng, (2000, 4104), "bfloat16")
+    for rows in (slice(0, 100), slice(1950, 2000)):
+        few = x[rows]
+        for options, few_options in [
+            ({"bias": b, "activation": "gelu"}, {"bias": b, "activation": "gelu"}),
+            ({"residual": r}, {"residual": r[rows]}),
+        ]:
+            all_rows = gp.linear(x, w, **options)
+            assert np.array_equal(exact(all_rows[rows]), exact(gp.linear(few, w, **few_options)))
+    want = exact(x) @ exact(w).T
+    close(gp.linear(x, w, b, activation="gelu"), gelu(want + exact(b)), "bfloat16")
+    close(gp.linear(x, w, residual=r), want + exact(r), "bfloat16")
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("value", [-88.0, -20.0, -9.0, -5.0, -0.01, 0.0, 0.01, 5.0, 90.0])
 def test_activations_far_out(device, dtype, value):
@@ -65,7 +83,10 @@ def test_activations_far_out(device, dtype, value):
     b = gp.full((128,), value, dtype=dtype)
     at = exact(b)
     with np.errstate(over="ignore"):
-        wanted = {"gelu": at / (1 + np.exp(-at * (1.5957691216057308 + 0.07135481627260025 * at * at))), "silu": silu(at)}
+        wanted = {
+            "gelu": at / (1 + np.exp(-at * (1.5957691216057308 + 0.07135481627260025 * at * at))),
+            "silu": silu(at),
+        }
     for name, want in wanted.items():
         got = exact(gp.linear(x, w, b, activation=name))
         smallest = 1e-35 if dtype != "float16" else 6.2e-5

@@ -1,5 +1,6 @@
 // Products on sm_90a. One block a multiprocessor walks over tiles of the output; threads of the first warpgroup keep
-// the copy engine loading slices of K, the other warpgroups multiply and store 64 rows each while the next tile loads.
+// the copy engine loading slices of K, the other warpgroups multiply and store 64 rows each while the next tile loads,
+// or a tile each in turns, the one storing while the other multiplies.
 //
 // One accumulator an element, K in ascending steps of 32 bytes: the bits of an element depend on its row and column
 // alone, not on the tile, the grid or the neighbours. The unit keeps few bits of a sum of FP8 products: there a slice
@@ -102,8 +103,9 @@ struct BlockScales {
 };
 
 /// The whole of a block's work. `kPair`: the columns of a tile are half those of b, half the same ones of `other`.
+/// `kTurns`: a consumer multiplies every second tile, all its rows, and finishes it while the other one multiplies.
 template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, Gemm90Store kStore, bool kPair,
-          typename F, typename Blocks = NoBlocks>
+          bool kTurns = false, typename F, typename Blocks = NoBlocks>
 GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap* other, const TileMap* boxes, Out* out,
                               const Gemm90Space& s, const F& finish, const Blocks& blocks = {}) {
   constexpr int kOutColumns = kPair ? Columns / 2 : Columns;
@@ -114,8 +116,11 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   constexpr bool kTakesA = TurnA != 0 && sizeof(T) == 4;
   constexpr int kReleases = kTakesA ? 4 : 1;             // arrivals of a consumer: one a warp where all of them read
   constexpr int kBoxBytes = kSlice * kTile.kSliceBytes;  // of a turned operand, kSlice lanes by a slice
+  constexpr int kParts = kTurns ? kConsumers : 1;        // of 64 rows, that a consumer multiplies
+  constexpr int kTurnBarrier = 1 + kConsumers;           // one a consumer, after those of their stores
   static_assert(kStages >= 3, "too few stages");
   static_assert(!kTakesA || kStore == Gemm90Store::turned_boxes, "rows in pairs leave by turned boxes alone");
+  static_assert(!kTurns || !kSumsInSlices<T>, "no room for the totals of a whole tile");
   extern __shared__ unsigned char shared[];
   const uint32_t base = (shared_address(shared) + 1023) & ~1023u;
   const uint32_t leaving = base + kStages * kStageBytes;
@@ -125,7 +130,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       barrier_init(full + i * 8, 1);
-      barrier_init(empty + i * 8, kConsumers * kReleases);
+      barrier_init(empty + i * 8, kConsumers / kParts * kReleases);
     }
     barrier_publish();
     tile_prefetch(a);
@@ -180,24 +185,28 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   if (kConsumers == 2) take_registers<232>();
   const int consumer = warpgroup - 1;
   const bool speaks = threadIdx.x % 128 == 0, releases = threadIdx.x % (128 / kReleases) == 0;
+  const int first = kTurns ? consumer : 0, step = static_cast<int>(gridDim.x) * kParts;
   Gemm90Ring<kStages> ring(0);
+  ring.skip(first * slices);
   using Mma = Wgmma<T, Columns>;
-  typename Mma::Sum d[Columns / 2], total[kSumsInSlices<T> ? Columns / 2 : 1];
+  typename Mma::Sum d[kParts][Columns / 2], total[kSumsInSlices<T> ? Columns / 2 : 1];
   [[maybe_unused]] uint32_t taken[2][2][4];  // two steps of each half of a slice
-  for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
+  for (int tile = static_cast<int>(blockIdx.x + first * gridDim.x); tile < tiles; tile += step) {
     Gemm90At at = tile_at<Rows, kOutColumns>(s, tile);
-    at.row += consumer * 64;
-    finish.announce(at, kOutColumns);
+    if (!kTurns) at.row += consumer * 64;
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) finish.announce({at.row + part * 64, at.column, at.batch}, kOutColumns);
     int previous = 0;
     if constexpr (kSumsInSlices<T>) {
 #pragma unroll
       for (int j = 0; j < Columns / 2; ++j) total[j] = 0;
     }
+    if (kTurns && tile != static_cast<int>(blockIdx.x)) named_barrier(kTurnBarrier + consumer, kConsumers * 128);
     [[maybe_unused]] typename Blocks::template Slice<Columns> next_scales;
     if constexpr (Blocks::kScaled) blocks.fetch(next_scales, s, at, 0);
     for (int i = 0; i < slices; ++i, ring.next()) {
       barrier_wait(full + ring.stage * 8, ring.phase);
-      const uint32_t from_a = base + ring.stage * kStageBytes + consumer * 8192;
+      const uint32_t from_a = base + ring.stage * kStageBytes + (kTurns ? 0 : consumer * 8192);
       const uint32_t from_b = base + ring.stage * kStageBytes + kTile.a_bytes();
       if constexpr (kTakesA) {
         // One half of a slice is taken while the other is multiplied.
@@ -210,7 +219,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
           wgmma_fence();
 #pragma unroll
           for (int q = 0; q < 2; ++q)
-            WgmmaTaken<Columns>::run(d, taken[half][q], tile_descriptor(from_b + (half * 2 + q) * 32, 16, 1024),
+            WgmmaTaken<Columns>::run(d[0], taken[half][q], tile_descriptor(from_b + (half * 2 + q) * 32, 16, 1024),
                                      i | half | q);
           wgmma_commit();
         }
@@ -219,9 +228,12 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
 #pragma unroll
         for (int q = 0; q < 4; ++q) {
           // Along K: 32 bytes further in the row. Turned: 16 rows of 128 bytes further.
-          const uint64_t x = tile_descriptor(from_a + q * (TurnA ? 2048 : 32), 16, 1024);
           const uint64_t y = tile_descriptor(from_b + q * (TurnB ? 2048 : 32), TurnB ? 8192 : 16, 1024);
-          Mma::template run<TurnA, TurnB>(d, x, y, kSumsInSlices<T> ? q : i | q);
+#pragma unroll
+          for (int part = 0; part < kParts; ++part) {
+            const uint64_t x = tile_descriptor(from_a + part * 8192 + q * (TurnA ? 2048 : 32), 16, 1024);
+            Mma::template run<TurnA, TurnB>(d[part], x, y, kSumsInSlices<T> ? q : i | q);
+          }
         }
         wgmma_commit();
       }
@@ -231,12 +243,12 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
         wgmma_wait<0>();
         if (releases) barrier_arrive(empty + ring.stage * 8);
 #pragma unroll
-        for (int j = 0; j < Columns / 2; ++j) total[j] = __fmaf_rn(d[j], now.factor(j), total[j]);
+        for (int j = 0; j < Columns / 2; ++j) total[j] = __fmaf_rn(d[0][j], now.factor(j), total[j]);
       } else if constexpr (kSumsInSlices<T>) {
         wgmma_wait<0>();
         if (releases) barrier_arrive(empty + ring.stage * 8);
 #pragma unroll
-        for (int j = 0; j < Columns / 2; ++j) total[j] += d[j];
+        for (int j = 0; j < Columns / 2; ++j) total[j] += d[0][j];
       } else {
         if (!kTakesA && i > 0) {
           wgmma_wait<1>();
@@ -245,27 +257,34 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
         previous = ring.stage;
       }
     }
+    // Only now may the other wait for its slices: the barrier of a stage tells a slice from the one before it alone.
+    if (kTurns && tile + static_cast<int>(gridDim.x) < tiles)
+      named_arrive(kTurnBarrier + 1 - consumer, kConsumers * 128);
     typename F::template Operands<kTile.box_bytes() / static_cast<int>(sizeof(Out))> operands;
     if (!kSumsInSlices<T>) finish.fetch(operands, at);
     if constexpr (!kSumsInSlices<T>) {
       wgmma_wait<0>();
       if (releases) barrier_arrive(empty + previous * 8);
     }
-    keep_sums(d);
-    if (kSumsInSlices<T>) finish.fetch(operands, at);
-    const typename Mma::Sum* sums = kSumsInSlices<T> ? total : d;
-    if constexpr (kPair) {
+    if (kTurns) ring.skip(slices);
 #pragma unroll
-      for (int j = 0; j < kOutColumns / 2; ++j) d[j] = silu_short(d[j]) * d[j + kOutColumns / 2];
-    }
-
-    const uint32_t buffers = leaving + consumer * kTile.store_bytes();
-    if constexpr (kStore == Gemm90Store::boxes) {
-      store_boxes<Out, kOutColumns, kTile.box_bytes()>(boxes, buffers, sums, 1 + consumer, at, finish, operands);
-    } else if constexpr (kStore == Gemm90Store::turned_boxes) {
-      store_turned<Out, kOutColumns, kTile.turned_columns(), kTakesA>(boxes, buffers, sums, 1 + consumer, at);
-    } else {
-      store_elements<Out, kOutColumns>(out + at.batch * s.out_batch, sums, s, at);
+    for (int part = 0; part < kParts; ++part) keep_sums(d[part]);
+#pragma unroll
+    for (int part = 0; part < kParts; ++part, at.row += 64) {
+      if (kSumsInSlices<T> || part > 0) finish.fetch(operands, at);
+      typename Mma::Sum* sums = kSumsInSlices<T> ? total : d[part];
+      if constexpr (kPair) {
+#pragma unroll
+        for (int j = 0; j < kOutColumns / 2; ++j) sums[j] = silu_short(sums[j]) * sums[j + kOutColumns / 2];
+      }
+      const uint32_t buffers = leaving + consumer * kTile.store_bytes();
+      if constexpr (kStore == Gemm90Store::boxes) {
+        store_boxes<Out, kOutColumns, kTile.box_bytes()>(boxes, buffers, sums, 1 + consumer, at, finish, operands);
+      } else if constexpr (kStore == Gemm90Store::turned_boxes) {
+        store_turned<Out, kOutColumns, kTile.turned_columns(), kTakesA>(boxes, buffers, sums, 1 + consumer, at);
+      } else {
+        store_elements<Out, kOutColumns>(out + at.batch * s.out_batch, sums, s, at);
+      }
     }
   }
   if (speaks) store_wait();
@@ -279,13 +298,13 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
 }
 
 /// With an epilogue.
-template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, int Steps>
+template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, int Steps, bool kTurns = false>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90_fused(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
                  const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Space s,
                  const __grid_constant__ Gemm90Epilogue e, const Out* bias, const Out* residual, const float* scale_m,
                  const float* scale_n) {
-  run_gemm90<T, Out, Rows, Columns, TurnA, TurnB, Gemm90Store::boxes, false>(
+  run_gemm90<T, Out, Rows, Columns, TurnA, TurnB, Gemm90Store::boxes, false, kTurns>(
       &a, &b, &b, &boxes, out, s, Finish<Out, Steps>{s, e, bias, residual, scale_m, scale_n});
 }
 

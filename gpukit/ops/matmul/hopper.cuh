@@ -33,6 +33,10 @@ GPUKIT_DEVICE void barrier_wait(uint32_t barrier, int phase) {
 GPUKIT_DEVICE void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+/// Counts as one of them without waiting.
+GPUKIT_DEVICE void named_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 GPUKIT_DEVICE void tile_prefetch(const TileMap* map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 /// Box at element (x, y) of batch z into shared memory; what lies outside is zero. `barrier` counts the whole box.
