@@ -86,6 +86,25 @@ def test_few_rows(device, rng, a, b, rows):
         assert np.abs(got - stored).max() <= 2 * bound * np.abs(stored).max()
 
 
+@pytest.mark.parametrize("format", ["float8_e4m3", "float8_e5m2"])
+@pytest.mark.parametrize("k", [16, 128, 384, 512, 528, 640, 1152])
+def test_slices_take_their_own_scales(device, rng, format, k):
+    """Small integers and powers of two: every order of sums is exact, a scale out of place is not."""
+    m, n, slices = 270, 400, -(-k // 128)
+    a, b = (rng.integers(-2, 3, (rows, k)).astype(np.float32) for rows in (m, n))
+    s, t = (2.0 ** rng.integers(-2, 3, (rows, slices)) for rows in (m, -(-n // 128)))
+    spread_s = np.repeat(s, 128, 1)[:, :k]
+    spread_t = np.repeat(np.repeat(t, 128, 0)[:n], 128, 1)[:, :k]
+    left, right = (gp.from_numpy(x).astype(format) for x in (a, b))
+    scales = [gp.from_numpy(x.astype(np.float32)) for x in (s, t)]
+    got = gp.scaled_matmul(left, right, *scales, out_dtype="float32")
+    assert np.array_equal(download(got), (a * spread_s) @ (b * spread_t).T)
+    # Rows and columns have their own as well; the sums of slices are added one by one.
+    rows = [gp.from_numpy(x[:, :1].astype(np.float32)) for x in (s, np.repeat(t, 128, 0)[:n])]
+    got = gp.scaled_matmul(left, right, *rows, out_dtype="float32")
+    assert np.array_equal(download(got), (a * s[:, :1]) @ (b * spread_t[:, :1]).T)
+
+
 def test_zero_points(device, rng):
     x, w = (rng.standard_normal((rows, 640)).astype(np.float32) for rows in (33, 70))
     data, scale, zero = gp.quantize(gp.from_numpy(w + 1), "int4", block=64, zero_point=True)

@@ -47,6 +47,23 @@ struct Gemm90Ring {
   }
 };
 
+/// The ring as a consumer sees it.
+template <int Stages, int StageBytes>
+struct Gemm90Slices {
+  uint32_t base, full, empty;
+  bool releases;
+  Gemm90Ring<Stages> ring{0};
+
+  /// Where the next slice lies, once it has arrived.
+  GPUKIT_DEVICE uint32_t wait() const {
+    barrier_wait(full + ring.stage * 8, ring.phase);
+    return base + ring.stage * StageBytes;
+  }
+  GPUKIT_DEVICE void release(int stage) const {
+    if (releases) barrier_arrive(empty + stage * 8);
+  }
+};
+
 /// Nothing that reads the sums may be moved before this.
 template <int Registers>
 GPUKIT_DEVICE void keep_sums(float (&d)[Registers]) {
@@ -72,35 +89,76 @@ GPUKIT_DEVICE void take_rows(uint32_t (&a)[4], uint32_t from, int q) {
 
 /// Slices as they are summed.
 struct NoBlocks {
-  static constexpr bool kScaled = false;
   template <int Columns>
-  struct Slice {};
+  struct Scales {
+    GPUKIT_DEVICE float add(float total, float sum, int) const { return total + sum; }
+  };
+  template <int Columns>
+  GPUKIT_DEVICE void fetch(Scales<Columns>&, const Gemm90Space&, const Gemm90At&, int) const {}
 };
 
 /// FP8 operands with one scale for 128 of k of each row of a, and for 128 columns and 128 of k of b. A slice is 128 of
 /// k.
 struct BlockScales {
-  static constexpr bool kScaled = true;
   const float* a;  // [m, slices], rows `a_m` apart
   const float* b;  // [columns / 128, slices], rows `b_n` apart
   int64_t a_m, b_n;
 
   /// Those of one slice that a thread needs: its two rows, and every 64 columns of the tile.
   template <int Columns>
-  struct Slice {
+  struct Scales {
     float rows[2], columns[Columns / 64];
-    GPUKIT_DEVICE float factor(int i) const { return rows[i / 2 % 2] * columns[i / 32]; }
+    GPUKIT_DEVICE float add(float total, float sum, int i) const {
+      return __fmaf_rn(sum, rows[i / 2 % 2] * columns[i / 32], total);
+    }
   };
 
   template <int Columns>
-  GPUKIT_DEVICE void fetch(Slice<Columns>& slice, const Gemm90Space& s, const Gemm90At& at, int i) const {
+  GPUKIT_DEVICE void fetch(Scales<Columns>& scales, const Gemm90Space& s, const Gemm90At& at, int i) const {
     const int thread = static_cast<int>(threadIdx.x) % 128, first = at.row + thread / 32 * 16 + thread % 32 / 4;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) slice.rows[h] = a[min(first + h * 8, s.m - 1) * a_m + i];
+    for (int h = 0; h < 2; ++h) scales.rows[h] = a[min(first + h * 8, s.m - 1) * a_m + i];
 #pragma unroll
-    for (int c = 0; c < Columns / 64; ++c) slice.columns[c] = b[min(at.column + c * 64, s.n - 1) / 128 * b_n + i];
+    for (int c = 0; c < Columns / 64; ++c) scales.columns[c] = b[min(at.column + c * 64, s.n - 1) / 128 * b_n + i];
   }
 };
+
+/// Sums kLength slices from number `i` on, each from zero, and adds them to the totals. In a longer chain one slice is
+/// multiplied while the sums of the one before are added up. It is straight code: the compiler does not follow sums
+/// under way around a loop. `d`: room for the sums under way; `a` and `b`: where the operands lie in a stage; `next`:
+/// the scales of slice i, in the end those of i + kLength.
+template <int kLength, typename T, int Columns, int kSets, typename Slices, typename Blocks>
+GPUKIT_DEVICE void add_slices(float (&total)[Columns / 2], Slices& slices, float (&d)[kSets][Columns / 2], int a, int b,
+                              int i, int count, const Blocks& blocks, typename Blocks::template Scales<Columns>& next,
+                              const Gemm90Space& s, const Gemm90At& at) {
+  const auto multiply = [&](float(&sums)[Columns / 2]) {
+    const uint32_t stage = slices.wait();
+    wgmma_fence();
+#pragma unroll
+    for (int q = 0; q < 4; ++q)
+      Wgmma<T, Columns>::template run<0, 0>(sums, tile_descriptor(stage + a + q * 32, 16, 1024),
+                                            tile_descriptor(stage + b + q * 32, 16, 1024), q);
+    wgmma_commit();
+  };
+  multiply(d[0]);
+#pragma unroll
+  for (int u = 0; u < kLength; ++u) {
+    const int stage = slices.ring.stage;
+    slices.ring.next();
+    const auto scales = next;
+    if (u + 1 < kLength || i + u + 1 < count) blocks.fetch(next, s, at, i + u + 1);
+    if (u + 1 < kLength) {
+      multiply(d[(u + 1) % kSets]);
+      wgmma_wait<1>();
+    } else {
+      wgmma_wait<0>();
+    }
+    slices.release(stage);
+    keep_sums(d[u % kSets]);
+#pragma unroll
+    for (int j = 0; j < Columns / 2; ++j) total[j] = scales.add(total[j], d[u % kSets][j], j);
+  }
+}
 
 /// The whole of a block's work. `kPair`: the columns of a tile are half those of b, half the same ones of `other`.
 /// `kTurns`: a consumer multiplies every second tile, all its rows, and finishes it while the other one multiplies.
@@ -184,36 +242,45 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
 
   if (kConsumers == 2) take_registers<232>();
   const int consumer = warpgroup - 1;
-  const bool speaks = threadIdx.x % 128 == 0, releases = threadIdx.x % (128 / kReleases) == 0;
+  const bool speaks = threadIdx.x % 128 == 0;
   const int first = kTurns ? consumer : 0, step = static_cast<int>(gridDim.x) * kParts;
-  Gemm90Ring<kStages> ring(0);
+  Gemm90Slices<kStages, kStageBytes> stages{base, full, empty, threadIdx.x % (128 / kReleases) == 0};
+  Gemm90Ring<kStages>& ring = stages.ring;
   ring.skip(first * slices);
   using Mma = Wgmma<T, Columns>;
-  typename Mma::Sum d[kParts][Columns / 2], total[kSumsInSlices<T> ? Columns / 2 : 1];
+  typename Mma::Sum d[kParts][Columns / 2];  // the totals, where slices are summed apart
   [[maybe_unused]] uint32_t taken[2][2][4];  // two steps of each half of a slice
   for (int tile = static_cast<int>(blockIdx.x + first * gridDim.x); tile < tiles; tile += step) {
     Gemm90At at = tile_at<Rows, kOutColumns>(s, tile);
     if (!kTurns) at.row += consumer * 64;
 #pragma unroll
     for (int part = 0; part < kParts; ++part) finish.announce({at.row + part * 64, at.column, at.batch}, kOutColumns);
-    int previous = 0;
+    if (kTurns && tile != static_cast<int>(blockIdx.x)) named_barrier(kTurnBarrier + consumer, kConsumers * 128);
+    int previous = 0, i = 0;
     if constexpr (kSumsInSlices<T>) {
 #pragma unroll
-      for (int j = 0; j < Columns / 2; ++j) total[j] = 0;
+      for (int j = 0; j < Columns / 2; ++j) d[0][j] = 0;
+      // Two sets of sums and the totals take three quarters of the registers.
+      constexpr int kChain = Columns <= 128 && !F::kBiased ? 4 : 1;
+      typename Blocks::template Scales<Columns> scales;
+      float sets[kChain > 1 ? 2 : 1][Columns / 2];
+      blocks.fetch(scales, s, at, 0);
+      for (; i + kChain <= slices; i += kChain)
+        add_slices<kChain, T, Columns>(d[0], stages, sets, consumer * 8192, kTile.a_bytes(), i, slices, blocks, scales,
+                                       s, at);
+      for (; i < slices; ++i)
+        add_slices<1, T, Columns>(d[0], stages, sets, consumer * 8192, kTile.a_bytes(), i, slices, blocks, scales, s,
+                                  at);
     }
-    if (kTurns && tile != static_cast<int>(blockIdx.x)) named_barrier(kTurnBarrier + consumer, kConsumers * 128);
-    [[maybe_unused]] typename Blocks::template Slice<Columns> next_scales;
-    if constexpr (Blocks::kScaled) blocks.fetch(next_scales, s, at, 0);
-    for (int i = 0; i < slices; ++i, ring.next()) {
-      barrier_wait(full + ring.stage * 8, ring.phase);
-      const uint32_t from_a = base + ring.stage * kStageBytes + (kTurns ? 0 : consumer * 8192);
+    for (; !kSumsInSlices<T> && i < slices; ++i, ring.next()) {
+      const uint32_t from_a = stages.wait() + (kTurns ? 0 : consumer * 8192);
       const uint32_t from_b = base + ring.stage * kStageBytes + kTile.a_bytes();
       if constexpr (kTakesA) {
         // One half of a slice is taken while the other is multiplied.
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           wgmma_wait<1>();
-          if (half == 1 && i > 0 && releases) barrier_arrive(empty + previous * 8);
+          if (half == 1 && i > 0) stages.release(previous);
 #pragma unroll
           for (int q = 0; q < 2; ++q) take_rows(taken[half][q], from_a, half * 2 + q);
           wgmma_fence();
@@ -232,30 +299,16 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
 #pragma unroll
           for (int part = 0; part < kParts; ++part) {
             const uint64_t x = tile_descriptor(from_a + part * 8192 + q * (TurnA ? 2048 : 32), 16, 1024);
-            Mma::template run<TurnA, TurnB>(d[part], x, y, kSumsInSlices<T> ? q : i | q);
+            Mma::template run<TurnA, TurnB>(d[part], x, y, i | q);
           }
         }
         wgmma_commit();
       }
-      if constexpr (kSumsInSlices<T> && Blocks::kScaled) {
-        const auto now = next_scales;
-        if (i + 1 < slices) blocks.fetch(next_scales, s, at, i + 1);
-        wgmma_wait<0>();
-        if (releases) barrier_arrive(empty + ring.stage * 8);
-#pragma unroll
-        for (int j = 0; j < Columns / 2; ++j) total[j] = __fmaf_rn(d[0][j], now.factor(j), total[j]);
-      } else if constexpr (kSumsInSlices<T>) {
-        wgmma_wait<0>();
-        if (releases) barrier_arrive(empty + ring.stage * 8);
-#pragma unroll
-        for (int j = 0; j < Columns / 2; ++j) total[j] += d[0][j];
-      } else {
-        if (!kTakesA && i > 0) {
-          wgmma_wait<1>();
-          if (releases) barrier_arrive(empty + previous * 8);
-        }
-        previous = ring.stage;
+      if (!kTakesA && i > 0) {
+        wgmma_wait<1>();
+        stages.release(previous);
       }
+      previous = ring.stage;
     }
     // Only now may the other wait for its slices: the barrier of a stage tells a slice from the one before it alone.
     if (kTurns && tile + static_cast<int>(gridDim.x) < tiles)
@@ -264,7 +317,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
     if (!kSumsInSlices<T>) finish.fetch(operands, at);
     if constexpr (!kSumsInSlices<T>) {
       wgmma_wait<0>();
-      if (releases) barrier_arrive(empty + previous * 8);
+      stages.release(previous);
     }
     if (kTurns) ring.skip(slices);
 #pragma unroll
@@ -272,7 +325,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
 #pragma unroll
     for (int part = 0; part < kParts; ++part, at.row += 64) {
       if (kSumsInSlices<T> || part > 0) finish.fetch(operands, at);
-      typename Mma::Sum* sums = kSumsInSlices<T> ? total : d[part];
+      typename Mma::Sum* sums = d[part];
       if constexpr (kPair) {
 #pragma unroll
         for (int j = 0; j < kOutColumns / 2; ++j) sums[j] = silu_short(sums[j]) * sums[j + kOutColumns / 2];

@@ -51,6 +51,7 @@ GPUKIT_DEVICE float silu_short(float v) { return v * reciprocal_normal(1.0f + ex
 
 /// The sums as they are.
 struct NoFinish {
+  static constexpr bool kBiased = false;
   template <typename Sum>
   using Value = Sum;
   template <int N>
@@ -78,6 +79,7 @@ inline constexpr int kScales = 1, kBias = 2, kResidual = 4;  // kBias: and the a
 /// 16 bytes, and so do the rows of the residual; the output has an even number of columns.
 template <typename Out, int Steps>
 struct Finish {
+  static constexpr bool kBiased = (Steps & kBias) != 0;
   template <typename Sum>
   using Value = float;
   /// What N columns need, asked for before it is needed.

@@ -19,25 +19,25 @@ constexpr int kRows = 128;
 enum Kernel { scales, scales_and_bias, blocks };
 constexpr const char* kOutTypes[] = {"float", "gpukit::half", "gpukit::bfloat16"};
 
-/// By columns (128, 192) and type of the output. Wide tiles are faster where there are many of them; with a bias they
-/// have no room.
-std::vector<jit::KernelSet> make_sets(int columns) {
+/// By type of the output and kernel, for tiles of 128 columns; of 192 columns for float8_e4m3 with scales alone.
+std::vector<jit::KernelSet> make_sets(bool wide) {
   std::vector<jit::KernelSet> sets;
   for (const char* out : kOutTypes) {
-    const std::string head = std::string("<{T}, ") + out + ", 128, " + std::to_string(columns);
-    std::vector<std::string> names = {"gpukit::gemm90_fused" + head + ", 0, 0, gpukit::kScales>",
-                                      "gpukit::gemm90_fused" + head + ", 0, 0, gpukit::kScales + gpukit::kBias>",
-                                      "gpukit::gemm90_blocks" + head + ">"};
-    if (columns == 192) names.erase(names.begin() + 1);
-    const std::vector<DType> dtypes = columns == 192 ? std::vector<DType>{DType::float8_e4m3}
-                                                     : std::vector<DType>{DType::float8_e4m3, DType::float8_e5m2};
+    const std::string head = std::string("<{T}, ") + out + ", 128, " + (wide ? "192" : "128");
+    std::vector<std::string> names = {"gpukit::gemm90_fused" + head + ", 0, 0, gpukit::kScales>"};
+    std::vector<DType> dtypes = {DType::float8_e4m3};
+    if (!wide) {
+      names.push_back("gpukit::gemm90_fused" + head + ", 0, 0, gpukit::kScales + gpukit::kBias>");
+      names.push_back("gpukit::gemm90_blocks" + head + ">");
+      dtypes.push_back(DType::float8_e5m2);
+    }
     for (const std::string& name : names)
       sets.emplace_back("gpukit/ops/matmul/gemm90.cuh", std::vector<std::string>{name}, dtypes,
                         std::vector<std::string>{"90a"});
   }
   return sets;
 }
-const std::vector<jit::KernelSet> narrow_sets = make_sets(128), wide_sets = make_sets(192);
+const std::vector<jit::KernelSet> narrow_sets = make_sets(false), wide_sets = make_sets(true);
 
 std::optional<int> out_index(Code out) {
   switch (out) {
@@ -105,14 +105,14 @@ bool launch_scaled_gemm90(const ScaledProduct& p) {
 
   const int sm_count = runtime::current_sm_count(p.out.device());
   const auto turns = [&](int columns) { return ceil_div(ceil_div(s.m, kRows) * ceil_div(s.n, columns), sm_count); };
-  // A wide tile takes 1.3 times as long as a narrow one.
-  const bool wide = !bias && p.a.data.dtype() == DType::float8_e4m3 &&
-                    static_cast<double>(turns(192)) * 1.3 < static_cast<double>(turns(128));
+  // A wide tile takes 1.4 times as long as a narrow one.
+  const bool wide = !bias && !blocked && p.a.data.dtype() == DType::float8_e4m3 &&
+                    static_cast<double>(turns(192)) * 1.4 < static_cast<double>(turns(128));
   const int columns = wide ? 192 : 128;
   const Kernel kernel = blocked ? blocks : bias ? scales_and_bias : scales;
-  const int per_out = wide ? 2 : 3, index = wide && blocked ? 1 : static_cast<int>(kernel);
-  const std::vector<jit::KernelSet>& sets = wide ? wide_sets : narrow_sets;
-  const jit::Kernel& chosen = sets[static_cast<size_t>(*out * per_out + index)].get(0, p.a.data.dtype());
+  const jit::KernelSet& set =
+      wide ? wide_sets[static_cast<size_t>(*out)] : narrow_sets[static_cast<size_t>(*out * 3 + kernel)];
+  const jit::Kernel& chosen = set.get(0, p.a.data.dtype());
 
   const Gemm90Tile tile{kRows, columns, 1, static_cast<int>(out_bytes), Gemm90Store::boxes};
   const int64_t row_tiles = ceil_div(s.m, kRows), tiles = row_tiles * ceil_div(s.n, columns);
