@@ -31,14 +31,14 @@ namespace cuda {
 /// Whether a fused kernel serves these weights, of any number of rows whose elements lie densely and aligned.
 bool linear_has_kernel(const Array& weight);
 
-/// How a block cuts and shares its tiles of 128 rows: the consumers take 64 rows of each, or turns.
+/// How a block cuts and shares its tiles: each consumer takes 64 rows of all of them, or all rows in turns.
 struct LinearForm {
-  int columns;
+  int rows, columns;
   bool turns;
 };
 
 /// The fastest for [m, n] sums of k. `loaded`: columns of weights that one column of the output takes; 2 for a pair.
-/// `narrow`: only narrow tiles that are shared have room for what follows the product.
+/// `narrow`: only tiles of 128 columns that are shared have room for what follows the product.
 LinearForm choose_linear_form(int64_t m, int64_t n, int64_t k, int loaded, bool narrow, int sm_count);
 
 /// Of [m, k] by [n, k] into [m, n], which shares no memory with them: true when launched, false where the chip, the

@@ -11,7 +11,6 @@
 namespace gpukit::cuda {
 namespace {
 
-constexpr int kRows = 128;
 constexpr int64_t kMaxExtent = std::numeric_limits<int32_t>::max() / 2;
 const std::vector<DType> kDTypes = {DType::float16, DType::bfloat16};
 
@@ -19,13 +18,18 @@ jit::KernelSet make_set(const std::string& name) {
   return jit::KernelSet("gpukit/ops/matmul/gemm90.cuh", {name}, kDTypes, {"90a"});
 }
 
-/// A bias or an activation, a residual, or both; by form. With both there is room for narrow shared tiles alone.
+/// A bias or an activation, a residual, or both; by form. With both there is room for narrow shared tiles alone. Low
+/// tiles have 64 rows.
 const jit::KernelSet wide_bias = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 256, 0, 0, gpukit::kBias>");
 const jit::KernelSet wide_residual = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 256, 0, 0, gpukit::kResidual>");
 const jit::KernelSet narrow_bias = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 128, 0, 0, gpukit::kBias>");
 const jit::KernelSet narrow_residual = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 128, 0, 0, gpukit::kResidual>");
 const jit::KernelSet narrow_both =
     make_set("gpukit::gemm90_fused<{T}, {T}, 128, 128, 0, 0, gpukit::kBias + gpukit::kResidual>");
+const jit::KernelSet low_bias = make_set("gpukit::gemm90_fused<{T}, {T}, 64, 128, 0, 0, gpukit::kBias>");
+const jit::KernelSet low_residual = make_set("gpukit::gemm90_fused<{T}, {T}, 64, 128, 0, 0, gpukit::kResidual>");
+const jit::KernelSet low_both =
+    make_set("gpukit::gemm90_fused<{T}, {T}, 64, 128, 0, 0, gpukit::kBias + gpukit::kResidual>");
 const jit::KernelSet turns_bias = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 128, 0, 0, gpukit::kBias, true>");
 const jit::KernelSet turns_residual =
     make_set("gpukit::gemm90_fused<{T}, {T}, 128, 128, 0, 0, gpukit::kResidual, true>");
@@ -55,14 +59,15 @@ jit::Boxes boxes(const memory::Use& use, const Array& x, int columns, int rows) 
   return {use, l};
 }
 
-/// A tile of `columns` output columns that `loaded` columns of weights are loaded for.
+/// A tile of `form`, which has `columns` columns of the output.
 struct Shape {
   Gemm90Tile tile;
   jit::LaunchConfig config;
   Gemm90Space space;
 
-  Shape(const Array& out, const Array& input, int loaded, int columns) : tile{kRows, loaded, 2, 2, Gemm90Store::boxes} {
-    const int64_t m = out.shape(0), n = out.shape(1), row_tiles = ceil_div(m, kRows);
+  Shape(const Array& out, const Array& input, const LinearForm& form, int columns)
+      : tile{form.rows, form.columns, 2, 2, Gemm90Store::boxes} {
+    const int64_t m = out.shape(0), n = out.shape(1), row_tiles = ceil_div(m, form.rows);
     const int64_t tiles = row_tiles * ceil_div(n, columns);
     config = {.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles, runtime::current_sm_count(out.device()))),
               .block_x = static_cast<unsigned>(tile.threads()),
@@ -95,16 +100,21 @@ LinearForm choose_linear_form(int64_t m, int64_t n, int64_t k, int loaded, bool 
     LinearForm form;
     double slice, tile, last;
   };
-  constexpr Cost kCosts[] = {{{128, false}, 1.03, 3, 0}, {{256, false}, 2, 6, 0}, {{128, true}, 1.03, 0, 6}};
+  constexpr Cost kCosts[] = {{{128, 128, false}, 1.03, 3, 0},
+                             {{128, 256, false}, 2, 6, 0},
+                             {{128, 128, true}, 1.03, 0, 6},
+                             {{64, 128, false}, 0.57, 4, 0}};
   const auto slices = static_cast<double>(ceil_div(k, 64));
   const auto cost = [&](const Cost& c) {
-    const int64_t tiles = ceil_div(m, kRows) * ceil_div(n, c.form.columns / loaded);
+    const int64_t tiles = ceil_div(m, c.form.rows) * ceil_div(n, c.form.columns / loaded);
     return static_cast<double>(ceil_div(tiles, sm_count)) * (slices * c.slice + c.tile) + c.last;
   };
   const Cost* best = &kCosts[0];
   for (const Cost& c : kCosts) {
-    // A pair is finished too soon for turns to pay.
-    if (!narrow && !(loaded == 2 && c.form.turns) && cost(c) < cost(*best)) best = &c;
+    const bool fits = !narrow || (c.form.columns == 128 && !c.form.turns);
+    // A pair is finished too soon for turns to pay, and has no low tiles.
+    const bool has_pairs = !c.form.turns && c.form.rows == 128;
+    if (fits && (loaded == 1 || has_pairs) && cost(c) < cost(*best)) best = &c;
   }
   return best->form;
 }
@@ -118,35 +128,35 @@ bool launch_linear(const Array& out, const Array& input, const Array& weight, co
   const bool both = first && residual.defined();
   const LinearForm form =
       choose_linear_form(out.shape(0), out.shape(1), input.shape(1), 1, both, runtime::current_sm_count(out.device()));
-  const auto by_form = [&](const auto& wide, const auto& narrow, const auto& turns) -> const jit::KernelSet& {
-    return form.turns ? turns : form.columns == 256 ? wide : narrow;
+  const auto by_form = [&](const auto& narrow, const auto& low, const auto& wide, const auto& turns) -> const auto& {
+    return form.turns ? turns : form.columns == 256 ? wide : form.rows == 64 ? low : narrow;
   };
-  const jit::KernelSet& set = both                 ? narrow_both
-                              : residual.defined() ? by_form(wide_residual, narrow_residual, turns_residual)
-                                                   : by_form(wide_bias, narrow_bias, turns_bias);
-  const int columns = form.columns;
-  const Shape shape(out, input, columns, columns);
+  const jit::KernelSet& set = both && form.rows == 64 ? low_both
+                              : both                  ? narrow_both
+                              : residual.defined()
+                                  ? by_form(narrow_residual, low_residual, wide_residual, turns_residual)
+                                  : by_form(narrow_bias, low_bias, wide_bias, turns_bias);
+  const Shape shape(out, input, form, form.columns);
   const Gemm90Epilogue epilogue{.alpha = options.alpha,
                                 .activation = options.activation,
                                 .scale_m = 0,
                                 .scale_n = 0,
                                 .residual_m = residual.defined() ? residual.strides()[0] : 0,
                                 .residual_batch = 0};
-  jit::launch(set.get(0, input.dtype()), out.device(), shape.config, boxes(read(input), input, 64, kRows),
-              boxes(read(weight), weight, 64, columns), boxes(write(out), out, 64, 64), write(out), shape.space,
+  jit::launch(set.get(0, input.dtype()), out.device(), shape.config, boxes(read(input), input, 64, form.rows),
+              boxes(read(weight), weight, 64, form.columns), boxes(write(out), out, 64, 64), write(out), shape.space,
               epilogue, read_if(bias), read_if(residual), memory::Use{}, memory::Use{});
   return true;
 }
 
 bool launch_linear_swiglu(const Array& out, const Array& input, const Array& gate, const Array& up) {
   if (!fits(out, input, gate) || !engine_takes(up)) return false;
-  const int loaded =
-      choose_linear_form(out.shape(0), out.shape(1), input.shape(1), 2, false, runtime::current_sm_count(out.device()))
-          .columns;
-  const int columns = loaded / 2;
-  const Shape shape(out, input, loaded, columns);
-  const jit::KernelSet& set = loaded == 256 ? wide_swiglu : narrow_swiglu;
-  jit::launch(set.get(0, input.dtype()), out.device(), shape.config, boxes(read(input), input, 64, kRows),
+  const LinearForm form =
+      choose_linear_form(out.shape(0), out.shape(1), input.shape(1), 2, false, runtime::current_sm_count(out.device()));
+  const int columns = form.columns / 2;
+  const Shape shape(out, input, form, columns);
+  const jit::KernelSet& set = form.columns == 256 ? wide_swiglu : narrow_swiglu;
+  jit::launch(set.get(0, input.dtype()), out.device(), shape.config, boxes(read(input), input, 64, form.rows),
               boxes(read(gate), gate, 64, columns), boxes(read(up), up, 64, columns), boxes(write(out), out, 64, 64),
               write(out), shape.space);
   return true;
