@@ -179,6 +179,9 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   static_assert(kStages >= 3, "too few stages");
   static_assert(!kTakesA || kStore == Gemm90Store::turned_boxes, "rows in pairs leave by turned boxes alone");
   static_assert(!kTurns || !kSumsInSlices<T>, "no room for the totals of a whole tile");
+  // In turns the last stage of a tile may be released after the first ones of the next. A loader that came by a stage
+  // only every second time around would then take an old phase for the one it waits for.
+  static_assert(!kTurns || kStages % kLoaders == 0, "a stage needs one loader");
   extern __shared__ unsigned char shared[];
   const uint32_t base = (shared_address(shared) + 1023) & ~1023u;
   const uint32_t leaving = base + kStages * kStageBytes;
