@@ -18,16 +18,24 @@ inline constexpr bool kSumsInSlices<float8_e4m3> = true;
 template <>
 inline constexpr bool kSumsInSlices<float8_e5m2> = true;
 
-/// Where tile number `tile` stands.
-template <int Rows, int Columns>
-GPUKIT_DEVICE Gemm90At tile_at(const Gemm90Space& s, int tile) {
-  const int row_tiles = (s.m + Rows - 1) / Rows, column_tiles = (s.n + Columns - 1) / Columns;
-  const int batch = tile / (row_tiles * column_tiles);
-  tile -= batch * row_tiles * column_tiles;
-  const int group = tile / (s.group * column_tiles), in_group = tile - group * s.group * column_tiles;
-  const int rows = min(s.group, row_tiles - group * s.group);
-  return {(group * s.group + in_group % rows) * Rows, in_group / rows * Columns, batch};
-}
+/// All tiles of the output, and where each stands.
+struct AllTiles {
+  static constexpr bool kScattered = false;
+
+  template <int Rows, int Columns>
+  GPUKIT_DEVICE int count(const Gemm90Space& s) const {
+    return (s.m + Rows - 1) / Rows * ((s.n + Columns - 1) / Columns) * s.batches;
+  }
+  template <int Rows, int Columns>
+  GPUKIT_DEVICE Gemm90At at(const Gemm90Space& s, int tile) const {
+    const int row_tiles = (s.m + Rows - 1) / Rows, column_tiles = (s.n + Columns - 1) / Columns;
+    const int batch = tile / (row_tiles * column_tiles);
+    tile -= batch * row_tiles * column_tiles;
+    const int group = tile / (s.group * column_tiles), in_group = tile - group * s.group * column_tiles;
+    const int rows = min(s.group, row_tiles - group * s.group);
+    return {(group * s.group + in_group % rows) * Rows, in_group / rows * Columns, batch};
+  }
+};
 
 /// The stage after this one; the phase turns when the ring starts over.
 template <int Stages>
@@ -163,9 +171,10 @@ GPUKIT_DEVICE void add_slices(float (&total)[Columns / 2], Slices& slices, float
 /// The whole of a block's work. `kPair`: the columns of a tile are half those of b, half the same ones of `other`.
 /// `kTurns`: a consumer multiplies every second tile, all its rows, and finishes it while the other one multiplies.
 template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, Gemm90Store kStore, bool kPair,
-          bool kTurns = false, typename F, typename Blocks = NoBlocks>
+          bool kTurns = false, typename F, typename Blocks = NoBlocks, typename Tiles = AllTiles>
 GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap* other, const TileMap* boxes, Out* out,
-                              const Gemm90Space& s, const F& finish, const Blocks& blocks = {}) {
+                              const Gemm90Space& s, const F& finish, const Blocks& blocks = {},
+                              const Tiles& walk = {}) {
   constexpr int kOutColumns = kPair ? Columns / 2 : Columns;
   constexpr Gemm90Tile kTile{Rows, Columns, sizeof(T), sizeof(Out), kStore};
   constexpr int kStages = kTile.stages(), kConsumers = kTile.consumers(), kSlice = kTile.slice();
@@ -201,7 +210,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   }
   __syncthreads();
 
-  const int tiles = (s.m + Rows - 1) / Rows * ((s.n + kOutColumns - 1) / kOutColumns) * s.batches;
+  const int tiles = walk.template count<Rows, kOutColumns>(s);
   const int slices = (s.k + kSlice - 1) / kSlice;
 
   if (warpgroup == 0) {
@@ -213,7 +222,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
     ring.skip(loader);
     int i = loader;
     for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x), i -= slices) {
-      const Gemm90At at = tile_at<Rows, kOutColumns>(s, tile);
+      const Gemm90At at = walk.template at<Rows, kOutColumns>(s, tile);
       for (; i < slices; i += kLoaders, ring.skip(kLoaders)) {
         barrier_wait(empty + ring.stage * 8, ring.phase);
         const uint32_t ready = full + ring.stage * 8;
@@ -254,7 +263,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   typename Mma::Sum d[kParts][Columns / 2];  // the totals, where slices are summed apart
   [[maybe_unused]] uint32_t taken[2][2][4];  // two steps of each half of a slice
   for (int tile = static_cast<int>(blockIdx.x + first * gridDim.x); tile < tiles; tile += step) {
-    Gemm90At at = tile_at<Rows, kOutColumns>(s, tile);
+    auto at = walk.template at<Rows, kOutColumns>(s, tile);
     if (!kTurns) at.row += consumer * 64;
 #pragma unroll
     for (int part = 0; part < kParts; ++part) finish.announce({at.row + part * 64, at.column, at.batch}, kOutColumns);
@@ -334,7 +343,9 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
         for (int j = 0; j < kOutColumns / 2; ++j) sums[j] = silu_short(sums[j]) * sums[j + kOutColumns / 2];
       }
       const uint32_t buffers = leaving + consumer * kTile.store_bytes();
-      if constexpr (kStore == Gemm90Store::boxes) {
+      if constexpr (Tiles::kScattered) {
+        walk.template store<Out, kOutColumns, kStore>(out, buffers, sums, 1 + consumer, s, at, finish, operands);
+      } else if constexpr (kStore == Gemm90Store::boxes) {
         store_boxes<Out, kOutColumns, kTile.box_bytes()>(boxes, buffers, sums, 1 + consumer, at, finish, operands);
       } else if constexpr (kStore == Gemm90Store::turned_boxes) {
         store_turned<Out, kOutColumns, kTile.turned_columns(), kTakesA>(boxes, buffers, sums, 1 + consumer, at);

@@ -183,6 +183,29 @@ GPUKIT_DEVICE void store_elements(Out* out, const Sum* d, const Gemm90Space& s, 
   }
 }
 
+/// A box of 64 rows of kBytes into shared memory, with the swizzle of its width.
+template <typename Out, int kBytes, typename V>
+GPUKIT_DEVICE void fill_box(uint32_t buffer, const V* v) {
+  constexpr int kColumns = kBytes / static_cast<int>(sizeof(Out));
+  const int warp = static_cast<int>(threadIdx.x) % 128 / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  if constexpr (sizeof(Out) == 2) {
+    const int row = warp * 16 + lane % 16;
+    const int swizzle = kBytes == 128 ? row & 7 : kBytes == 64 ? row >> 1 & 3 : row >> 2 & 1;
+#pragma unroll
+    for (int h = 0; h < kColumns / 16; ++h)
+      store_matrices(buffer + row * kBytes + ((h * 2 + lane / 16) ^ swizzle) * 16,
+                     Pair<Out>::of(v[h * 8], v[h * 8 + 1]), Pair<Out>::of(v[h * 8 + 2], v[h * 8 + 3]),
+                     Pair<Out>::of(v[h * 8 + 4], v[h * 8 + 5]), Pair<Out>::of(v[h * 8 + 6], v[h * 8 + 7]));
+  } else {
+#pragma unroll
+    for (int i = 0; i < kColumns / 4; ++i) {
+      const int row = warp * 16 + lane / 4 + i % 2 * 8, chunk = i / 2 * 2 + lane % 4 / 2;
+      store_shared(buffer + row * kBytes + (chunk ^ (row & 7)) * 16 + lane % 2 * 8,
+                   Pair<Out>::of(v[i * 2], v[i * 2 + 1]));
+    }
+  }
+}
+
 /// By boxes of kBytes a row, through two buffers in turns. Called by a whole warpgroup; `barrier` is its own.
 /// `operands` are those of the first box.
 template <typename Out, int N, int kBytes, typename Sum, typename F>
@@ -190,7 +213,7 @@ GPUKIT_DEVICE void store_boxes(const TileMap* map, uint32_t buffers, const Sum* 
                                const F& finish, typename F::template Operands<kBytes / sizeof(Out)>& operands) {
   constexpr int kColumns = kBytes / static_cast<int>(sizeof(Out));
   constexpr bool kOdd = N / kColumns % 2 != 0;
-  const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
+  const int thread = static_cast<int>(threadIdx.x) % 128;
 #pragma unroll
   for (int box = 0; box < N / kColumns; ++box, at.column += kColumns) {
     const uint32_t buffer = buffers + (box & 1) * 64 * kBytes;
@@ -206,22 +229,7 @@ GPUKIT_DEVICE void store_boxes(const TileMap* map, uint32_t buffers, const Sum* 
       }
     }
     named_barrier(barrier, 128);
-    if constexpr (sizeof(Out) == 2) {
-      const int row = warp * 16 + lane % 16;
-      const int swizzle = kBytes == 128 ? row & 7 : kBytes == 64 ? row >> 1 & 3 : row >> 2 & 1;
-#pragma unroll
-      for (int h = 0; h < kColumns / 16; ++h)
-        store_matrices(buffer + row * kBytes + ((h * 2 + lane / 16) ^ swizzle) * 16,
-                       Pair<Out>::of(v[h * 8], v[h * 8 + 1]), Pair<Out>::of(v[h * 8 + 2], v[h * 8 + 3]),
-                       Pair<Out>::of(v[h * 8 + 4], v[h * 8 + 5]), Pair<Out>::of(v[h * 8 + 6], v[h * 8 + 7]));
-    } else {
-#pragma unroll
-      for (int i = 0; i < kColumns / 4; ++i) {
-        const int row = warp * 16 + lane / 4 + i % 2 * 8, chunk = i / 2 * 2 + lane % 4 / 2;
-        store_shared(buffer + row * kBytes + (chunk ^ (row & 7)) * 16 + lane % 2 * 8,
-                     Pair<Out>::of(v[i * 2], v[i * 2 + 1]));
-      }
-    }
+    fill_box<Out, kBytes>(buffer, v);
     shared_publish();
     named_barrier(barrier, 128);
     if (thread == 0) {
@@ -244,12 +252,44 @@ struct PairedRows {
   }
 };
 
+/// 64 rows of kColumns columns into shared memory, turned: boxes of kColumns lines of 128 bytes. `kPaired`: the rows of
+/// a thread are those of PairedRows.
+template <typename Out, int kColumns, bool kPaired, typename V>
+GPUKIT_DEVICE void fill_turned(uint32_t buffer, const V* v) {
+  constexpr int kRows = 128 / static_cast<int>(sizeof(Out));  // of a box
+  const int warp = static_cast<int>(threadIdx.x) % 128 / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  if constexpr (sizeof(Out) == 2) {
+#pragma unroll
+    for (int h = 0; h < kColumns / 16; ++h) {
+      const int column = h * 16 + lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
+      store_matrices_transposed(buffer + column * 128 + (chunk ^ lane % 8) * 16, Pair<Out>::of(v[h * 8], v[h * 8 + 1]),
+                                Pair<Out>::of(v[h * 8 + 2], v[h * 8 + 3]), Pair<Out>::of(v[h * 8 + 4], v[h * 8 + 5]),
+                                Pair<Out>::of(v[h * 8 + 6], v[h * 8 + 7]));
+    }
+  } else if constexpr (kPaired) {
+    const PairedRows rows;
+#pragma unroll
+    for (int i = 0; i < kColumns / 4; ++i) {
+      const int column = i / 2 * 8 + lane % 4 * 2 + i % 2, first = i / 2 * 4 + i % 2;
+      store_shared(buffer + (rows.box * kColumns + column) * 128 + (rows.chunk ^ column % 8) * 16 + rows.byte,
+                   Pair<Out>::of(v[first], v[first + 2]));
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; ++i) {
+      const int row = warp * 16 + lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+      store_shared(buffer + (row / kRows * kColumns + column) * 128 + (row % kRows / 4 ^ column % 8) * 16 + row % 4 * 4,
+                   Pair<Out>::bits(v[i]));
+    }
+  }
+}
+
 /// Boxes with the rows dense in memory: 128 bytes of rows by kColumns columns each, through two buffers in turns where
 /// there are several. `kPaired`: the rows of a thread are those of PairedRows.
 template <typename Out, int N, int kColumns, bool kPaired, typename Sum>
 GPUKIT_DEVICE void store_turned(const TileMap* map, uint32_t buffers, const Sum* d, int barrier, const Gemm90At& at) {
   constexpr int kRows = 128 / static_cast<int>(sizeof(Out));  // of a box
-  const int thread = static_cast<int>(threadIdx.x) % 128, warp = thread / 32, lane = thread % 32;
+  const int thread = static_cast<int>(threadIdx.x) % 128;
 #pragma unroll
   for (int part = 0; part < N / kColumns; ++part) {
     const uint32_t buffer = buffers + (part & 1) * 64 * kColumns * static_cast<int>(sizeof(Out));
@@ -258,31 +298,7 @@ GPUKIT_DEVICE void store_turned(const TileMap* map, uint32_t buffers, const Sum*
     for (int i = 0; i < kColumns / 2; ++i) v[i] = d[part * kColumns / 2 + i];
     if (thread == 0) store_wait_read < kColumns<N>();
     named_barrier(barrier, 128);
-    if constexpr (sizeof(Out) == 2) {
-#pragma unroll
-      for (int h = 0; h < kColumns / 16; ++h) {
-        const int column = h * 16 + lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
-        store_matrices_transposed(buffer + column * 128 + (chunk ^ lane % 8) * 16,
-                                  Pair<Out>::of(v[h * 8], v[h * 8 + 1]), Pair<Out>::of(v[h * 8 + 2], v[h * 8 + 3]),
-                                  Pair<Out>::of(v[h * 8 + 4], v[h * 8 + 5]), Pair<Out>::of(v[h * 8 + 6], v[h * 8 + 7]));
-      }
-    } else if constexpr (kPaired) {
-      const PairedRows rows;
-#pragma unroll
-      for (int i = 0; i < kColumns / 4; ++i) {
-        const int column = i / 2 * 8 + lane % 4 * 2 + i % 2, first = i / 2 * 4 + i % 2;
-        store_shared(buffer + (rows.box * kColumns + column) * 128 + (rows.chunk ^ column % 8) * 16 + rows.byte,
-                     Pair<Out>::of(v[first], v[first + 2]));
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) {
-        const int row = warp * 16 + lane / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-        store_shared(
-            buffer + (row / kRows * kColumns + column) * 128 + (row % kRows / 4 ^ column % 8) * 16 + row % 4 * 4,
-            Pair<Out>::bits(v[i]));
-      }
-    }
+    fill_turned<Out, kColumns, kPaired>(buffer, v);
     shared_publish();
     named_barrier(barrier, 128);
     if (thread == 0) {
