@@ -37,6 +37,10 @@ WEIGHTS: list[tuple[str, Any, bool]] = [  # format, block, zero points
     ("int8", "row", False), *(("int4", block, zero) for block in (32, 64, 128) for zero in (False, True)),
     ("nvfp4", 16, False), ("nvfp4", 32, False),
 ]  # fmt: skip
+GROUPED = (  # rows, columns, experts: each takes another kernel on sm_90
+    (2, 136, 3), (8, 4104, 3), (32, 136, 3), (64, 136, 3), (100, 136, 3), (700, 136, 3), (1500, 136, 1),
+    (300, 2056, 1), (5000, 136, 1), (5000, 520, 1),
+)  # fmt: skip
 Spec = list[Any]
 
 
@@ -66,12 +70,16 @@ def specs() -> Iterator[Spec]:
         yield ["scaled", format, 16 if format == "nvfp4" else "row", format, 16 if format == "nvfp4" else "row", False,
                "float32", False, 100, 264, 272]  # fmt: skip
     for dtype, m in itertools.product(("float16", "bfloat16", "float32"), (1, 16, 100, 2048)):
-        yield ["grouped", dtype, m]
         for bias, activation, residual in itertools.product((False, True), (None, "gelu"), (False, True)):
             yield ["linear", dtype, bias, activation, residual, m]
         yield ["swiglu", dtype, m]
         for format, block, zero in WEIGHTS:
             yield ["quantize", dtype, format, block, zero, m]
+    for dtype, (m, n, experts) in itertools.product(("float16", "bfloat16", "float32"), GROUPED):
+        yield ["grouped", dtype, m, n, experts]
+    for format, (block_a, block_b) in itertools.product(("fp8_e4m3", "fp8_e5m2"), FLOAT8):
+        for out, bias in itertools.product(("float16", "bfloat16", "float32"), (False, True)):
+            yield ["grouped_float8", format, block_a, block_b, out, bias]
 
 
 def random(gp: Any, shape: tuple[int, ...], dtype: str) -> Any:
@@ -110,9 +118,16 @@ def run(gp: Any, spec: Spec) -> None:
         given |= {"bias": random(gp, (n,), out)} if bias else {}
         gp.scaled_matmul(a, codes, scale_a, scale, out_dtype=out, **given)
     elif kind == "grouped":
-        dtype, m = rest
-        ids = gp.random.randint(0, 3, (m,), dtype="int32", seed=1)
-        gp.grouped_matmul(random(gp, (m, 264), dtype), random(gp, (3, 136, 264), dtype), ids)
+        dtype, m, n, experts = rest
+        ids = gp.random.randint(0, experts, (m,), dtype="int32", seed=1)
+        gp.grouped_matmul(random(gp, (m, 264), dtype), random(gp, (experts, n, 264), dtype), ids)
+    elif kind == "grouped_float8":
+        format, block_a, block_b, out, bias = rest
+        ids = gp.random.randint(0, 3, (100,), dtype="int32", seed=1)
+        a, scale_a = gp.quantize(random(gp, (100, 272), "float32"), format, block=fixed(block_a))
+        codes, scale = gp.quantize(random(gp, (3, 136, 272), "float32"), format, block=fixed(block_b))
+        given = {"bias": random(gp, (136,), out)} if bias else {}
+        gp.grouped_matmul(a, codes, ids, scale_a, scale, out_dtype=out, **given)
     elif kind == "linear":
         dtype, bias, activation, residual, m = rest
         n = 520 if m < 2048 else 4096

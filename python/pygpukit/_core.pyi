@@ -1373,6 +1373,11 @@ def grouped_matmul(a: object, b: object, row_expert_ids: object, scale_a: object
     scaled_matmul of each row of a [m, k] with the matrix of b [experts, n, k] that row_expert_ids, int32 [m], names.
     """
 
+def explain_grouped_matmul(a: object, b: object, row_expert_ids: object, scale_a: object | None = None, scale_b: object | None = None, *, zero_b: object | None = None, tensor_scale_a: object | None = None, tensor_scale_b: object | None = None, alpha: float = 1.0, bias: object | None = None, out_dtype: object | None = None, out_scale: object | None = None) -> str:
+    """
+    How grouped_matmul of the same arguments would be computed now, in one line: kernel, tiles, grid and the order of the sums.
+    """
+
 def layernorm(input: GPUArray, gamma: GPUArray, beta: GPUArray, eps: float = 1e-05, *, out: object | None = None) -> GPUArray:
     """(x - mean) / sqrt(var + eps) * gamma + beta over the last axis."""
 

@@ -9,5 +9,6 @@ DEDICATED = {
     "quantize": "test_quantize.py::test_round_trip_error",
     "dequantize": "test_quantize.py::test_round_trip_error",
     "scaled_matmul": "test_scaled_matmul.py::test_two_errors",
-    "grouped_matmul": "test_scaled_matmul.py::test_grouped_matmul",
+    "grouped_matmul": "test_grouped_matmul.py::test_against_float64",
+    "explain_grouped_matmul": "test_grouped_matmul.py::test_explain",
 }

@@ -48,18 +48,6 @@ std::optional<int> out_index(Code out) {
   }
 }
 
-/// How the scales of an operand vary.
-enum class Scales { none, tensor, rows, blocks, other };
-
-Scales scales_of(const ScaledOperand& o, int block_row_shift) {
-  const ScaleLayout& s = o.scale;
-  if (o.has_scale == 0) return Scales::none;
-  if (s.row == 0 && s.column == 0) return Scales::tensor;
-  if (s.column == 0 && s.row == 1 && s.row_shift == 0) return Scales::rows;
-  const bool blocked = s.column == 1 && s.column_shift == 7 && s.row_shift == block_row_shift;
-  return blocked ? Scales::blocks : Scales::other;
-}
-
 /// Rows of `length` bytes that start at multiples of 16 bytes. One row is judged as if there were more: which kernel
 /// serves must not depend on their number.
 bool rows_fit(const Array& x, int64_t rows, int64_t length, int64_t stride) {
@@ -81,6 +69,15 @@ driver::BoxLayout layout(DType dtype, int64_t inner, int64_t outer, int64_t stri
 }
 
 }  // namespace
+
+Scales scales_of(const ScaledOperand& o, int block_row_shift) {
+  const ScaleLayout& s = o.scale;
+  if (o.has_scale == 0) return Scales::none;
+  if (s.row == 0 && s.column == 0) return Scales::tensor;
+  if (s.column == 0 && s.row == 1 && s.row_shift == 0) return Scales::rows;
+  const bool blocked = s.column == 1 && s.column_shift == 7 && s.row_shift == block_row_shift;
+  return blocked ? Scales::blocks : Scales::other;
+}
 
 bool launch_scaled_gemm90(const ScaledProduct& p) {
   const ScaledSpace& s = p.space;

@@ -120,8 +120,9 @@ bool lies_anyhow(const Array& x) {
          runtime::determinism() == env::Determinism::batch_invariant;
 }
 
-Array product(const char* op, const Quantized& a, const Quantized& b, const Array* ids,
-              const ScaledMatmulOptions& options, const Array* out) {
+/// The product of checked arguments, but for its result.
+ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, const Array* ids,
+                    const ScaledMatmulOptions& options) {
   const bool grouped = ids != nullptr;
   check_formats(op, a.data.dtype(), b.data.dtype(), grouped);
   check_device(op, "b", b.data, a.data);
@@ -180,7 +181,14 @@ Array product(const char* op, const Quantized& a, const Quantized& b, const Arra
     s.fault_op = static_cast<int32_t>(runtime::FaultOp::grouped_matmul);
     if (s.experts == 0) throw ShapeError(op, "b", "have at least one expert", b.data.shape().str());
   }
+  return p;
+}
 
+Array product(const char* op, const Quantized& a, const Quantized& b, const Array* ids,
+              const ScaledMatmulOptions& options, const Array* out) {
+  ScaledProduct p = check(op, a, b, ids, options);
+  ScaledSpace& s = p.space;
+  const bool vector = a.data.ndim() == 1;
   const DType wanted = choose_out(op, options, a, b, out);
   const Array target = result(op, out, vector ? Dims{s.n} : Dims{s.m, s.n}, wanted, a.data.device());
   if (target.size() == 0) return target;
@@ -206,6 +214,24 @@ Array scaled_matmul(const Quantized& a, const Quantized& b, const ScaledMatmulOp
 Array grouped_matmul(const Quantized& a, const Quantized& b, const Array& row_expert_ids,
                      const ScaledMatmulOptions& options, const Array* out) {
   return product("grouped_matmul", a, b, &row_expert_ids, options, out);
+}
+
+std::string explain_grouped_matmul(const Quantized& a, const Quantized& b, const Array& row_expert_ids,
+                                   const ScaledMatmulOptions& options) {
+  constexpr const char* kOp = "explain_grouped_matmul";
+  ScaledProduct p = check(kOp, a, b, &row_expert_ids, options);
+  const DType out = choose_out(kOp, options, a, b, nullptr);
+  std::string text = a.data.shape().str() + " of " + name(a.data.dtype()) + " by experts " + b.data.shape().str() +
+                     " of " + name(b.data.dtype()) + " into " + name(out) + " on " + str(a.data.device()) + ": ";
+  if (p.space.m == 0 || p.space.n == 0) return text + "nothing to compute";
+  p.space.out = code_of(kOp, "out", out);
+  p.space.out_m = p.space.n;
+  p.space.out_n = 1;
+  switch (a.data.device().kind) {
+    case DeviceKind::cpu: text += "row by row"; break;
+    case DeviceKind::cuda: text += cuda::explain_grouped_matmul(p, out); break;
+  }
+  return text;
 }
 
 }  // namespace gpukit

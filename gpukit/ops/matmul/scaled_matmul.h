@@ -9,6 +9,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "gpukit/array/array.h"
 #include "gpukit/ops/quantize/quantize.h"
@@ -31,9 +32,13 @@ Array scaled_matmul(const Quantized& a, const Quantized& b, const ScaledMatmulOp
 
 /// Mixtures of experts: row i of a [m, k] is multiplied by matrix row_expert_ids[i] (int32 [m]) of b [experts, n, k];
 /// scales of b have the experts as their first axis, or are one number. b may also be float16, bfloat16 or float32 like
-/// a: such sums have one chain. Rows in the order of their experts are fastest. A row with an id outside [0, experts)
-/// is 0, and the next wait raises OutOfRangeError.
+/// a: such sums have one chain, or on sm_90 those of matmul. Rows may come in any order. A row with an id outside [0,
+/// experts) is 0, and the next wait raises OutOfRangeError.
 Array grouped_matmul(const Quantized& a, const Quantized& b, const Array& row_expert_ids,
                      const ScaledMatmulOptions& options = {}, const Array* out = nullptr);
+
+/// How grouped_matmul of the same arguments would be computed now, in one line.
+std::string explain_grouped_matmul(const Quantized& a, const Quantized& b, const Array& row_expert_ids,
+                                   const ScaledMatmulOptions& options = {});
 
 }  // namespace gpukit

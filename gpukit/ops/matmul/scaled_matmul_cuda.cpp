@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <string>
 
 #include "gpukit/base/env.h"
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/gemv/gemv_codes.h"
+#include "gpukit/ops/matmul/grouped90.h"
 #include "gpukit/ops/matmul/scaled_gemm90.h"
 #include "gpukit/runtime/fault.h"
 #include "gpukit/runtime/session.h"
@@ -32,7 +34,15 @@ void any_format(const ScaledProduct& p) {
 /// The one place where a product meets its kernel.
 void scaled_matmul(const ScaledProduct& product) {
   if (launch_gemv_codes(product, runtime::determinism() == env::Determinism::batch_invariant)) return;
-  if (!launch_scaled_gemm90(product)) any_format(product);
+  if (launch_grouped90(product) || launch_scaled_gemm90(product)) return;
+  any_format(product);
+}
+
+std::string explain_grouped_matmul(const ScaledProduct& product, DType out) {
+  const auto plan = plan_grouped90(product, out);
+  if (!plan) return "CUDA cores, tiles of 64x64 expert by expert; fused multiply-adds, k ascending";
+  return plan->str() + (plan->finish == Grouped90Finish::none ? "; one accumulator, k ascending in steps of 16"
+                                                              : "; sums of 128 of k, added in ascending order");
 }
 
 }  // namespace gpukit::cuda

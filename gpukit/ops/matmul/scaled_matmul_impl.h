@@ -1,6 +1,8 @@
 // Between scaled_matmul.cpp and the two backends: everything is checked, nothing overlaps `out`.
 #pragma once
 
+#include <string>
+
 #include "gpukit/ops/matmul/scaled_matmul_space.cuh"
 #include "gpukit/ops/quantize/quantize.h"
 
@@ -22,6 +24,8 @@ void scaled_matmul(const ScaledProduct& product);
 }
 namespace cuda {
 void scaled_matmul(const ScaledProduct& product);
-}
+/// The same product, into a new array of `out` elements, in words.
+std::string explain_grouped_matmul(const ScaledProduct& product, DType out);
+}  // namespace cuda
 
 }  // namespace gpukit

@@ -1,5 +1,7 @@
 #include "gpukit/ops/matmul/scaled_matmul.h"
 
+#include <nanobind/stl/string.h>
+
 #include "gpukit/python/bind.h"
 
 namespace gpukit {
@@ -62,6 +64,25 @@ void bind_scaled_matmul(nb::module_& m) {
       "bias"_a = nb::none(), "out_dtype"_a = nb::none(), "out_scale"_a = nb::none(), "out"_a = nb::none(),
       "scaled_matmul of each row of a [m, k] with the matrix of b [experts, n, k] that row_expert_ids, int32 [m], "
       "names.");
+  m.def(
+      "explain_grouped_matmul",
+      [](nb::handle a, nb::handle b, nb::handle row_expert_ids, nb::handle scale_a, nb::handle scale_b,
+         nb::handle zero_b, nb::handle tensor_scale_a, nb::handle tensor_scale_b, float alpha, nb::handle bias,
+         nb::handle out_dtype, nb::handle out_scale) {
+        constexpr const char* kOp = "explain_grouped_matmul";
+        const Quantized left(to_array(kOp, "a", a), optional(kOp, "scale_a", scale_a), {},
+                             optional(kOp, "tensor_scale_a", tensor_scale_a));
+        const Quantized right(to_array(kOp, "b", b), optional(kOp, "scale_b", scale_b), optional(kOp, "zero_b", zero_b),
+                              optional(kOp, "tensor_scale_b", tensor_scale_b));
+        const Array& ids = to_array(kOp, "row_expert_ids", row_expert_ids);
+        const ScaledMatmulOptions options = to_options(kOp, alpha, bias, out_dtype, out_scale);
+        return in_scope([&] { return explain_grouped_matmul(left, right, ids, options); });
+      },
+      "a"_a, "b"_a, "row_expert_ids"_a, "scale_a"_a = nb::none(), "scale_b"_a = nb::none(), nb::kw_only(),
+      "zero_b"_a = nb::none(), "tensor_scale_a"_a = nb::none(), "tensor_scale_b"_a = nb::none(), "alpha"_a = 1.0f,
+      "bias"_a = nb::none(), "out_dtype"_a = nb::none(), "out_scale"_a = nb::none(),
+      "How grouped_matmul of the same arguments would be computed now, in one line: kernel, tiles, grid and the order "
+      "of the sums.");
 }
 
 }  // namespace gpukit

@@ -13,6 +13,7 @@ from pygpukit._core import (
     bitcast,
     default_device,
     dequantize,
+    explain_grouped_matmul,
     explain_matmul,
     grouped_matmul,
     linear,
@@ -28,6 +29,7 @@ from pygpukit.errors import DTypeError, ShapeError, UnsupportedError
 __all__ = [
     "batched_matmul",
     "dequantize",
+    "explain_grouped_matmul",
     "explain_matmul",
     "fp8_available",
     "fp8_fp8_get_scale_sizes",
