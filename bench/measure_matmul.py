@@ -1,4 +1,5 @@
-"""The figures of matrix products, `mm_*`, against torch: dense, float8, int8, fused, and what a call costs the host.
+"""The figures of matrix products, `mm_*`, against torch: dense, float8, int8, fused, and what a call costs the host;
+grouped ones against the same work as separate products.
 
 `_nk` in a name: the weights are [n, k] and the product is x @ w.T, both operands along k; without it both are row-major.
 A figure with a `goal` has no limit yet. Matrix-vector products: measure_gemv.py; the cost of
@@ -14,6 +15,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 import measure_gemv
 import measure_invariant
@@ -257,6 +260,45 @@ def measure_fused(gp: Any, torch: Any, report: Any) -> None:
             c.add_ratio(name, *c.duel(name, ours, theirs, BOUNDS["bfloat16"], CLOSE_S), goal=goal)
 
 
+GROUPED = {  # rows, k, n, experts
+    "mixtral": (4096, 4096, 14336, 8),
+    "qwen_moe": (4096, 2048, 1408, 64),
+}
+
+
+def separate_products(gp: Any, x: Any, w: Any, ends: Sequence[int], out: Any) -> Any:
+    """Rows of x up to ends[0] by the first matrix, up to ends[1] by the second, and so on."""
+    first = 0
+    for expert, end in enumerate(ends):
+        if end > first:
+            gp.matmul(x[first:end], w[expert].T, out=out[first:end])
+        first = end
+    return out
+
+
+def measure_grouped(gp: Any, torch: Any, report: Any) -> None:
+    """Rows in any order by the experts of a layer, against matmul of each expert's rows, gathered beforehand."""
+    c = Contest(gp, torch, report)
+    for label, (rows, inner, columns, experts) in GROUPED.items():
+        name = f"mm_grouped_{label}_vs_separate"
+        with c.guard(name):
+            m, k, n = size(rows), size(inner), size(columns)
+            weights = [c.normal((experts, n, k), "bfloat16") for _ in range(c.copies(2 * experts * n * k))]
+            x, out, other = c.normal((m, k), "bfloat16"), *(gp.zeros((m, n), dtype="bfloat16") for _ in range(2))
+            ids = gp.random.randint(0, experts, (m,), dtype="int32", seed=1)
+            host = ids.to_numpy()
+            order = gp.from_numpy(np.argsort(host, kind="stable"))
+            ends = np.cumsum(np.bincount(host, minlength=experts)).tolist()
+            gathered = gp.take(x, order, axis=0)
+            ours = [functools.partial(gp.grouped_matmul, x, w, ids, out=out) for w in weights]
+            parts = [functools.partial(separate_products, gp, gathered, w, ends, other) for w in weights]
+            c.agree(lambda: gp.take(ours[0](), order, axis=0), parts[0], BOUNDS["bfloat16"])
+            us = c.race({name: lambda: c.ours(ours), f"{name} apart": lambda: c.ours(parts)}, CLOSE_S)
+            ours_us, apart_us = us[name], us[f"{name} apart"]
+            tflops = 2e-6 * m * n * k / ours_us
+            report.add(name, apart_us / ours_us, us=ours_us, separate_us=apart_us, tflops=tflops, goal=0.85)
+
+
 HOST_SHAPES = (  # m, k, n, dtype: each wants another kernel
     (128, 4096, 4096, "bfloat16"), (1, 4096, 4096, "bfloat16"), (16, 4096, 4096, "bfloat16"),
     (1024, 1024, 1024, "bfloat16"), (2048, 4096, 6144, "bfloat16"), (300, 520, 776, "float16"), (512, 512, 512, "int8"),
@@ -332,6 +374,6 @@ def measure_calls(gp: Any, torch: Any, report: Any) -> None:
 
 GROUPS = {
     "mm_square": measure_square, "mm_llm": measure_llm, "mm_fp8": measure_fp8, "mm_int8": measure_int8,
-    "mm_gemv": measure_gemv.measure, "mm_fused": measure_fused, "mm_calls": measure_calls,
-    "mm_invariant": measure_invariant.measure,
+    "mm_gemv": measure_gemv.measure, "mm_fused": measure_fused, "mm_grouped": measure_grouped,
+    "mm_calls": measure_calls, "mm_invariant": measure_invariant.measure,
 }  # fmt: skip
