@@ -134,7 +134,7 @@ TEST(Env, ReadOnceAndListed) {
     if (std::string(v.name) == "PYGPUKIT_NUM_THREADS") found = v.value == "3";
   }
   EXPECT_TRUE(found);
-  EXPECT_EQ(env::list().size(), 16u);
+  EXPECT_EQ(env::list().size(), 17u);
 }
 
 TEST(Log, SinkLevelsAndOnce) {

@@ -5,6 +5,7 @@
 
 #include "gpukit/base/env.h"
 #include "gpukit/base/thread_pool.h"
+#include "gpukit/driver/cublaslt.h"
 #include "gpukit/driver/cuda.h"
 #include "gpukit/driver/library_search.h"
 #include "gpukit/driver/nvrtc.h"
@@ -32,6 +33,7 @@ AnyList libraries() {
   std::string driver_path, driver_report, nvrtc_path, nvrtc_reason;
   int driver_version = 0;
   driver::NvrtcVersion nvrtc_version;
+  const driver::CublasLtLibrary* cublaslt = nullptr;
   in_scope([&] {
     driver_version = driver::cuda_driver_version();
     driver_path = driver::cuda_library_path();
@@ -39,12 +41,15 @@ AnyList libraries() {
     if (driver::nvrtc(&nvrtc_reason) != nullptr) nvrtc_reason.clear();
     nvrtc_version = driver::nvrtc_version();
     nvrtc_path = driver::nvrtc_path();
+    cublaslt = &driver::cublaslt();
     return 0;
   });
   nb::list result;
   result.append(entry("CUDA driver", driver_path, version_text(driver_version / 1000, driver_version % 1000 / 10),
                       driver_report));
   result.append(entry("NVRTC", nvrtc_path, version_text(nvrtc_version.major, nvrtc_version.minor), nvrtc_reason));
+  nb::object version = cublaslt->usable ? nb::object(nb::str(cublaslt->version.c_str())) : nb::object(nb::none());
+  result.append(entry("cuBLASLt", cublaslt->path, version, cublaslt->reason));
   return result;
 }
 
