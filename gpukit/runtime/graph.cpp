@@ -1,6 +1,7 @@
 #include "gpukit/runtime/graph.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -17,9 +18,11 @@ namespace gpukit::runtime {
 
 namespace {
 thread_local Capture* t_capture = nullptr;
+std::atomic<CaptureHook> g_capture_hook{nullptr};
 }  // namespace
 
 Capture* thread_capture() { return t_capture; }
+void set_capture_hook(CaptureHook hook) { g_capture_hook.store(hook, std::memory_order_release); }
 
 void Capture::pin(const std::shared_ptr<memory::Storage>& storage, bool write) {
   for (Pinned& entry : pinned_) {
@@ -70,6 +73,7 @@ void Graph::begin_capture() {
   // A graph runs on the SMs of the stream it was captured on, so that must be one of this session's.
   const std::shared_ptr<driver::Stream> current = current_stream(device_);
   if (!same_session(*stream_, *current)) stream_ = new_stream(device_, 0, false);
+  if (const CaptureHook hook = g_capture_hook.load(std::memory_order_acquire)) hook(stream_);
   auto capture = std::make_unique<Capture>(stream_);
   const driver::Api& api = stream_->api();
   open_device(device_).context.make_current();

@@ -45,6 +45,11 @@ class Capture {
 /// The capture of this thread, or null.
 Capture* thread_capture();
 
+/// Called before a capture begins, with the stream that will be captured: what captured work needs and a capture may
+/// not make, memory above all, is made there. It must not throw. One in the process; null removes it.
+using CaptureHook = void (*)(const std::shared_ptr<driver::Stream>& stream);
+void set_capture_hook(CaptureHook hook);
+
 class Graph {
  public:
   explicit Graph(Device device);
