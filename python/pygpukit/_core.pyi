@@ -1348,7 +1348,7 @@ def matmul(a: object, b: object, *, out: object | None = None, use_tf32: object 
     """
     a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for float32 only.
     out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).
-    kernel='wgmma', 'mma', 'simt' or 'gemv' insists on one kind of kernel of a GPU; see explain_matmul.
+    kernel='wgmma', 'mma', 'simt', 'gemv' or 'cublaslt' insists on one kind of kernel of a GPU; see explain_matmul.
     """
 
 def explain_matmul(a: object, b: object, *, use_tf32: object | None = None, precision: object | None = None, out_dtype: object | None = None, kernel: object | None = None) -> str:
@@ -1362,10 +1362,11 @@ def batched_matmul(a: object, b: object, *, out: object | None = None) -> GPUArr
 def transpose(a: object) -> GPUArray:
     """The transposed view of a 2-D array."""
 
-def scaled_matmul(a: object, b: object, scale_a: object | None = None, scale_b: object | None = None, *, zero_b: object | None = None, tensor_scale_a: object | None = None, tensor_scale_b: object | None = None, alpha: float = 1.0, bias: object | None = None, out_dtype: object | None = None, out_scale: object | None = None, out: object | None = None) -> GPUArray:
+def scaled_matmul(a: object, b: object, scale_a: object | None = None, scale_b: object | None = None, *, zero_b: object | None = None, tensor_scale_a: object | None = None, tensor_scale_b: object | None = None, alpha: float = 1.0, bias: object | None = None, out_dtype: object | None = None, out_scale: object | None = None, kernel: object | None = None, out: object | None = None) -> GPUArray:
     """
     a @ b.T * alpha + bias for a [m, k] and weights b [n, k], either or both quantised, with the scales that quantize made.
     Float results are float32, float16, bfloat16 or, divided by out_scale, float8; integers without scales are exact in int32.
+    kernel='wgmma' or 'cublaslt' insists on one kind of kernel of a GPU for float8 by float8.
     """
 
 def grouped_matmul(a: object, b: object, row_expert_ids: object, scale_a: object | None = None, scale_b: object | None = None, *, zero_b: object | None = None, tensor_scale_a: object | None = None, tensor_scale_b: object | None = None, alpha: float = 1.0, bias: object | None = None, out_dtype: object | None = None, out_scale: object | None = None, out: object | None = None) -> GPUArray:

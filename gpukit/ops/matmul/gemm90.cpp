@@ -123,19 +123,6 @@ struct Side {
   bool aligned;
 };
 
-/// The one stride that walks over all batches: 0 for a matrix that serves all of them. nullopt: there is none.
-std::optional<int64_t> one_batch_stride(const MatmulSpace& s, const int64_t* strides) {
-  std::optional<int64_t> inner;
-  int64_t next = 0;
-  for (int axis = s.batch_rank - 1; axis >= 0; --axis) {
-    if (s.batch_shape[axis] == 1) continue;
-    if (inner && strides[axis] != next) return std::nullopt;
-    if (!inner) inner = strides[axis];
-    next = strides[axis] * s.batch_shape[axis];
-  }
-  return inner.value_or(0);
-}
-
 bool fits_engine(int64_t stride, int64_t bytes) {
   return stride > 0 && stride * bytes % 16 == 0 && stride * bytes < (int64_t{1} << 40);
 }

@@ -133,6 +133,18 @@ MatmulSpace transposed(const MatmulSpace& s) {
   return t;
 }
 
+std::optional<int64_t> one_batch_stride(const MatmulSpace& s, const int64_t* strides) {
+  std::optional<int64_t> inner;
+  int64_t next = 0;
+  for (int axis = s.batch_rank - 1; axis >= 0; --axis) {
+    if (s.batch_shape[axis] == 1) continue;
+    if (inner && strides[axis] != next) return std::nullopt;
+    if (!inner) inner = strides[axis];
+    next = strides[axis] * s.batch_shape[axis];
+  }
+  return inner.value_or(0);
+}
+
 DType matmul_wide_dtype(DType dtype) {
   switch (dtype) {
     case DType::float16:

@@ -23,10 +23,11 @@ enum class MatmulPrecision : uint8_t {
 /// Which kernels of a GPU serve; what cannot serve a product is refused.
 enum class MatmulKernel : uint8_t {
   automatic,
-  wgmma,  // tensor cores of sm_90, operands moved by the copy engine
-  mma,    // tensor cores of sm_80 and later, any strides
-  simt,   // CUDA cores, any chip, any strides
-  gemv,   // CUDA cores, a vector by a matrix of 16-bit floats; an order of sums of its own
+  wgmma,     // tensor cores of sm_90, operands moved by the copy engine
+  mma,       // tensor cores of sm_80 and later, any strides
+  simt,      // CUDA cores, any chip, any strides
+  gemv,      // CUDA cores, a vector by a matrix of 16-bit floats; an order of sums of its own
+  cublaslt,  // NVIDIA's library, where it is installed; an order of sums of its own
 };
 
 struct MatmulOptions {

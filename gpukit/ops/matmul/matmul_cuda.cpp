@@ -11,6 +11,7 @@
 #include "gpukit/ops/matmul/gemm90.h"
 #include "gpukit/ops/matmul/gemm_simt.h"
 #include "gpukit/ops/matmul/matmul_impl.h"
+#include "gpukit/ops/matmul/vendor.h"
 
 namespace gpukit::cuda {
 namespace {
@@ -40,14 +41,32 @@ const jit::Kernel& simt_kernel(DType input, DType out) {
   return input == DType::int8 ? wide_integer_kernels.get(0, input) : wide_float_kernels.get(0, input);
 }
 
-using Plan = std::variant<GemvPlan, Gemm90Plan, Gemm80Plan, GemmSimtPlan, SimtPlan>;
+using Plan = std::variant<GemvPlan, VendorPlan, Gemm90Plan, Gemm80Plan, GemmSimtPlan, SimtPlan>;
 
 [[noreturn]] void refuse(const char* kernel, const char* needs, const Array& a, const Array& b) {
   throw UnsupportedError(std::string("matmul: kernel '") + kernel + "' needs " + needs + ", got " + name(a.dtype()) +
                          " with strides " + a.strides().str() + " and " + b.strides().str());
 }
 
-/// A vector of 16-bit floats has kernels of its own, whose order of sums is not that of other rows. Otherwise:
+/// cuBLASLt where it is asked for, or was measured to be faster and can serve.
+std::optional<VendorPlan> try_vendor(const Array& a, const Array& b, DType out, bool out_aligned,
+                                     const MatmulSpace& space, bool tf32, bool wanted) {
+  if (!wanted) {
+    const std::optional<VendorFormat> format = vendor_format(a.dtype(), out, tf32);
+    if (!format || !vendor_wins(space, *format, vendor_chip(a.context()))) return std::nullopt;
+  }
+  std::string reason;
+  auto plan = plan_vendor(
+      space, {.input = a.dtype(), .out = out, .tf32 = tf32, .aligned = is_aligned(a) && is_aligned(b) && out_aligned},
+      a.context(), &reason);
+  if (!plan && wanted)
+    throw UnsupportedError("matmul: kernel 'cublaslt' cannot serve: " + reason + "; got " + name(a.dtype()) +
+                           " with strides " + a.strides().str() + " and " + b.strides().str());
+  return plan;
+}
+
+/// A vector of 16-bit floats has kernels of its own, whose order of sums is not that of other rows. Otherwise cuBLASLt
+/// where it was measured to be faster, unless rows of all batches must have the same bits; else
 /// tensor cores for 16-bit floats, int8 and float32 that may be rounded to TF32: sm_90's own where they can read the
 /// operands, else those every chip since sm_80 has. Both give the same bits. On CUDA cores float32 and float64 have
 /// kernels of their own, with the bits of the one for everything.
@@ -68,6 +87,14 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
     if (wanted == MatmulKernel::gemv)
       refuse("gemv", "a vector and a matrix of float16 or bfloat16 whose rows start at multiples of 16 bytes", a, b);
   }
+  if (wanted == MatmulKernel::cublaslt && !any_order)
+    throw UnsupportedError(
+        "matmul: kernel 'cublaslt' cannot serve under batch_invariant: its order of sums may depend on the number of "
+        "rows");
+  if (may(MatmulKernel::cublaslt) && any_order)
+    if (auto plan = try_vendor(a, b, out, out_aligned, space, a.dtype() == DType::float32 && !exact,
+                               wanted == MatmulKernel::cublaslt))
+      return *std::move(plan);
   if (may(MatmulKernel::wgmma)) {
     if (chip.sm_major == 9 && !exact) {
       const auto plan = plan_gemm90(space, {.input = a.dtype(),
@@ -98,6 +125,7 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
 void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, const MatmulOptions& options) {
   const Plan plan = make_plan(a, b, out.dtype(), is_aligned(out), space, options);
   if (const auto* gemv = std::get_if<GemvPlan>(&plan)) return launch_gemv(*gemv, out, a, b);
+  if (const auto* vendor = std::get_if<VendorPlan>(&plan)) return launch_vendor(*vendor, out, a, b);
   if (const auto* wgmma = std::get_if<Gemm90Plan>(&plan)) return launch_gemm90(*wgmma, out, a, b);
   if (const auto* mma = std::get_if<Gemm80Plan>(&plan)) return gemm80(out, a, b, space, *mma);
   if (const auto* simt = std::get_if<GemmSimtPlan>(&plan)) return gemm_simt(out, a, b, space, *simt);
@@ -109,6 +137,8 @@ std::string explain_matmul(const Array& a, const Array& b, DType out, const Matm
                            const MatmulOptions& options) {
   const Plan plan = make_plan(a, b, out, true, space, options);
   if (const auto* gemv = std::get_if<GemvPlan>(&plan)) return gemv->str();
+  if (const auto* vendor = std::get_if<VendorPlan>(&plan))
+    return vendor->str() + "; the order of sums is the library's";
   constexpr const char* kFused = "; one fused multiply-add for each k in ascending order";
   if (const auto* simt = std::get_if<GemmSimtPlan>(&plan)) return "CUDA cores, " + simt->str() + kFused;
   if (const auto* simt = std::get_if<SimtPlan>(&plan))

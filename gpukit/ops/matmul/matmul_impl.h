@@ -2,6 +2,8 @@
 // overlaps.
 #pragma once
 
+#include <optional>
+
 #include "gpukit/array/array.h"
 #include "gpukit/ops/matmul/matmul.h"
 #include "gpukit/ops/matmul/matmul_space.cuh"
@@ -13,6 +15,10 @@ DType matmul_wide_dtype(DType dtype);
 
 /// The product of the transposes, b^T a^T, into the transposed output.
 MatmulSpace transposed(const MatmulSpace& space);
+
+/// The one stride that walks over all batches of an operand, given its `strides` (batch_a, batch_b or batch_out): 0 for
+/// a matrix that serves all of them. nullopt: there is none.
+std::optional<int64_t> one_batch_stride(const MatmulSpace& space, const int64_t* strides);
 
 namespace cpu {
 void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space);

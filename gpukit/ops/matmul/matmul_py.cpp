@@ -31,8 +31,9 @@ MatmulKernel to_kernel(nb::handle kernel) {
     if (text == "mma") return MatmulKernel::mma;
     if (text == "simt") return MatmulKernel::simt;
     if (text == "gemv") return MatmulKernel::gemv;
+    if (text == "cublaslt") return MatmulKernel::cublaslt;
   }
-  throw ArgumentError("matmul", "kernel", "be 'wgmma', 'mma', 'simt', 'gemv' or None",
+  throw ArgumentError("matmul", "kernel", "be 'wgmma', 'mma', 'simt', 'gemv', 'cublaslt' or None",
                       nb::cast<std::string>(nb::str(kernel)));
 }
 
@@ -58,7 +59,8 @@ void bind_matmul(nb::module_& m) {
       "a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for "
       "float32 only.\n"
       "out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).\n"
-      "kernel='wgmma', 'mma', 'simt' or 'gemv' insists on one kind of kernel of a GPU; see explain_matmul.");
+      "kernel='wgmma', 'mma', 'simt', 'gemv' or 'cublaslt' insists on one kind of kernel of a GPU; see "
+      "explain_matmul.");
   m.def(
       "explain_matmul",
       [](nb::handle a, nb::handle b, nb::handle use_tf32, nb::handle precision, nb::handle out_dtype,

@@ -150,6 +150,7 @@ ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, cons
   if (vector) p.a.data = p.a.data.expand_dims(0);
   p.bias = options.bias;
   p.out_scale = options.out_scale;
+  p.kernel = options.kernel;
   ScaledSpace& s = p.space;
   s = {};
   s.m = p.a.data.shape(0);

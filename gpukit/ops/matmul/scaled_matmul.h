@@ -12,6 +12,7 @@
 #include <string>
 
 #include "gpukit/array/array.h"
+#include "gpukit/ops/matmul/matmul.h"
 #include "gpukit/ops/quantize/quantize.h"
 
 namespace gpukit {
@@ -23,6 +24,8 @@ struct ScaledMatmulOptions {
   /// it is float16, bfloat16 or float32, int32 where that is possible, else float32.
   std::optional<DType> out_dtype = {};
   Array out_scale = {};  // float32, one number: a float8 result holds result / out_scale
+  /// automatic, wgmma or cublaslt: a choice among a GPU's kernels for float8 by float8.
+  MatmulKernel kernel = MatmulKernel::automatic;
 };
 
 /// a @ b.T * alpha + bias of the numbers of a [m, k] (or [k]) and b [n, k]: [m, n] (or [n]). Throws ShapeError,

@@ -8,6 +8,7 @@
 #include "gpukit/ops/gemv/gemv_codes.h"
 #include "gpukit/ops/matmul/grouped90.h"
 #include "gpukit/ops/matmul/scaled_gemm90.h"
+#include "gpukit/ops/matmul/vendor.h"
 #include "gpukit/runtime/fault.h"
 #include "gpukit/runtime/session.h"
 
@@ -29,12 +30,32 @@ void any_format(const ScaledProduct& p) {
               runtime::fault_address(p.out.device()), p.space);
 }
 
+/// cuBLASLt where it is asked for, or was measured to be faster and can serve.
+bool launched_by_vendor(const ScaledProduct& p, bool one_order) {
+  const bool wanted = p.kernel == MatmulKernel::cublaslt;
+  std::string reason = "its order of sums may depend on the number of rows, which batch_invariant rules out";
+  if (!one_order && (wanted || scaled_vendor_wins(p))) {
+    if (const auto plan = plan_scaled_vendor(p, &reason)) {
+      launch_scaled_vendor(*plan, p);
+      return true;
+    }
+  }
+  if (wanted) throw UnsupportedError("scaled_matmul: kernel 'cublaslt' cannot serve: " + reason);
+  return false;
+}
+
 }  // namespace
 
 /// The one place where a product meets its kernel.
 void scaled_matmul(const ScaledProduct& product) {
-  if (launch_gemv_codes(product, runtime::determinism() == env::Determinism::batch_invariant)) return;
+  const bool one_order = runtime::determinism() == env::Determinism::batch_invariant;
+  if (product.kernel == MatmulKernel::automatic && launch_gemv_codes(product, one_order)) return;
+  if (product.kernel != MatmulKernel::wgmma && launched_by_vendor(product, one_order)) return;
   if (launch_grouped90(product) || launch_scaled_gemm90(product)) return;
+  if (product.kernel == MatmulKernel::wgmma)
+    throw UnsupportedError(
+        "scaled_matmul: kernel 'wgmma' needs sm_90 and float8 operands of one dtype with k dense, rows at multiples of "
+        "16 bytes, and scales for the tensor, rows or blocks of 128");
   any_format(product);
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "gpukit/ops/matmul/matmul.h"
 #include "gpukit/ops/matmul/scaled_matmul_space.cuh"
 #include "gpukit/ops/quantize/quantize.h"
 
@@ -15,6 +16,7 @@ struct ScaledProduct {
   Array bias, out_scale;
   Array ids;  // int32 [m]: grouped
   ScaledSpace space;
+  MatmulKernel kernel = MatmulKernel::automatic;
 
   bool of_integers() const { return space.a.code == Code::int8 || space.a.code == Code::int4; }
 };

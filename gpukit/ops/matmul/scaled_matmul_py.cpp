@@ -12,10 +12,20 @@ Array optional(const char* op, const char* argument, nb::handle value) {
   return array != nullptr ? *array : Array();
 }
 
-ScaledMatmulOptions to_options(const char* op, float alpha, nb::handle bias, nb::handle out_dtype,
-                               nb::handle out_scale) {
-  return {alpha, optional(op, "bias", bias), python::to_optional_dtype(out_dtype),
-          optional(op, "out_scale", out_scale)};
+MatmulKernel to_kernel(const char* op, nb::handle kernel) {
+  if (kernel.is_none()) return MatmulKernel::automatic;
+  std::string text;
+  if (nb::try_cast(kernel, text)) {
+    if (text == "wgmma") return MatmulKernel::wgmma;
+    if (text == "cublaslt") return MatmulKernel::cublaslt;
+  }
+  throw ArgumentError(op, "kernel", "be 'wgmma', 'cublaslt' or None", nb::cast<std::string>(nb::str(kernel)));
+}
+
+ScaledMatmulOptions to_options(const char* op, float alpha, nb::handle bias, nb::handle out_dtype, nb::handle out_scale,
+                               nb::handle kernel = nb::none()) {
+  return {alpha, optional(op, "bias", bias), python::to_optional_dtype(out_dtype), optional(op, "out_scale", out_scale),
+          to_kernel(op, kernel)};
 }
 
 }  // namespace
@@ -26,24 +36,25 @@ void bind_scaled_matmul(nb::module_& m) {
       "scaled_matmul",
       [](nb::handle a, nb::handle b, nb::handle scale_a, nb::handle scale_b, nb::handle zero_b,
          nb::handle tensor_scale_a, nb::handle tensor_scale_b, float alpha, nb::handle bias, nb::handle out_dtype,
-         nb::handle out_scale, nb::handle out) {
+         nb::handle out_scale, nb::handle kernel, nb::handle out) {
         constexpr const char* kOp = "scaled_matmul";
         const Quantized left(to_array(kOp, "a", a), optional(kOp, "scale_a", scale_a), {},
                              optional(kOp, "tensor_scale_a", tensor_scale_a));
         const Quantized right(to_array(kOp, "b", b), optional(kOp, "scale_b", scale_b), optional(kOp, "zero_b", zero_b),
                               optional(kOp, "tensor_scale_b", tensor_scale_b));
-        const ScaledMatmulOptions options = to_options(kOp, alpha, bias, out_dtype, out_scale);
+        const ScaledMatmulOptions options = to_options(kOp, alpha, bias, out_dtype, out_scale, kernel);
         return with_out(kOp, out, [&](const Array* target) { return scaled_matmul(left, right, options, target); });
       },
       "a"_a, "b"_a, "scale_a"_a = nb::none(), "scale_b"_a = nb::none(), nb::kw_only(), "zero_b"_a = nb::none(),
       "tensor_scale_a"_a = nb::none(), "tensor_scale_b"_a = nb::none(), "alpha"_a = 1.0f, "bias"_a = nb::none(),
-      "out_dtype"_a = nb::none(), "out_scale"_a = nb::none(), "out"_a = nb::none(),
+      "out_dtype"_a = nb::none(), "out_scale"_a = nb::none(), "kernel"_a = nb::none(), "out"_a = nb::none(),
       "a @ b.T * alpha + bias for a [m, k] and weights b [n, k], either or both quantised, with the scales that "
       "quantize "
       "made.\n"
       "Float results are float32, float16, bfloat16 or, divided by out_scale, float8; integers without scales are "
       "exact "
-      "in int32.");
+      "in int32.\n"
+      "kernel='wgmma' or 'cublaslt' insists on one kind of kernel of a GPU for float8 by float8.");
   m.def(
       "grouped_matmul",
       [](nb::handle a, nb::handle b, nb::handle row_expert_ids, nb::handle scale_a, nb::handle scale_b,
