@@ -19,6 +19,11 @@ ROUNDS = 5
 CLOSE_S = 0.06  # a turn, where a limit lies near 1
 MANY_S = 0.02  # a turn, where many shapes are measured
 LEAST_S = 0.0  # of every turn; --turn sets it
+LLM_ROWS = (16, 64, 256, 2048)
+LLM_WEIGHTS = (  # k, n of Qwen2.5-7B and Llama-3-8B
+    (3584, 4608), (3584, 3584), (3584, 37888), (18944, 3584),
+    (4096, 6144), (4096, 4096), (4096, 28672), (14336, 4096),
+)  # fmt: skip
 DIVIDE = 1  # of every size; more than 1 where the program itself is tested
 
 

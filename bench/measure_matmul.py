@@ -3,7 +3,7 @@ grouped ones against the same work as separate products.
 
 `_nk` in a name: the weights are [n, k] and the product is x @ w.T, both operands along k; without it both are row-major.
 A figure with a `goal` has no limit yet. Matrix-vector products: measure_gemv.py; the cost of
-`batch_invariant`: measure_invariant.py. See measure.py.
+`batch_invariant`: measure_invariant.py; with cuBLASLt: measure_vendor.py. See measure.py.
 """
 
 from __future__ import annotations
@@ -20,16 +20,11 @@ import numpy as np
 
 import measure_gemv
 import measure_invariant
-from contest import CLOSE_S, MANY_S, Call, Contest, geomean, size
+import measure_vendor
+from contest import CLOSE_S, LLM_ROWS, LLM_WEIGHTS, MANY_S, Call, Contest, geomean, size
 from timing import submit_times_us
 
 BOUNDS = {"bfloat16": 1e-2, "float16": 3e-3, "tf32": 2e-3, "float32": 1e-5, "int8": 0.0, "float8": 1e-2}
-
-LLM_ROWS = (16, 64, 256, 2048)
-LLM_WEIGHTS = (  # k, n of Qwen2.5-7B and Llama-3-8B
-    (3584, 4608), (3584, 3584), (3584, 37888), (18944, 3584),
-    (4096, 6144), (4096, 4096), (4096, 28672), (14336, 4096),
-)  # fmt: skip
 
 
 def matmul_calls(c: Contest, pairs: Sequence[tuple[Any, Any]], out: Any, **options: Any) -> list[Call]:
@@ -376,4 +371,5 @@ GROUPS = {
     "mm_square": measure_square, "mm_llm": measure_llm, "mm_fp8": measure_fp8, "mm_int8": measure_int8,
     "mm_gemv": measure_gemv.measure, "mm_fused": measure_fused, "mm_grouped": measure_grouped,
     "mm_calls": measure_calls, "mm_invariant": measure_invariant.measure,
+    "mm_lt": measure_vendor.measure,
 }  # fmt: skip
