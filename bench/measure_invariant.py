@@ -15,7 +15,7 @@ from measure_gemv import FORMATS, quantise, quantised_calls
 SHAPES = ((3584, 4608), (4096, 28672), (14336, 4096))  # k, n
 ROWS = {"bf16": (1, 8, 16, 32, 64, 256, 2048), "w8a16": (1, 8, 16, 32, 64, 256), "w8a8": (1, 8, 16, 32, 64, 256, 2048)}
 MANY_ROWS = 256
-GOALS = {False: 1 / 1.12, True: 1 / 1.05}  # few rows, many rows
+GOALS = {False: 0.893, True: 0.952}  # at most 12 % for few rows, 5 % for many
 TURN_S = 0.01
 
 
@@ -58,6 +58,7 @@ def measure(gp: Any, torch: Any, report: Any) -> None:
         with c.guard(f"mm_invariant {k}x{n}"):
             for label, us in measure_shape(c, k, n).items():
                 times.setdefault(label, {})[f"{k}x{n}"] = us
+    report.add("mm_invariant_shapes", len(times), shapes=times)
     for name, rows in ROWS.items():
         for m in rows:
             label = f"mm_invariant_{name}_m{m}"
@@ -65,5 +66,5 @@ def measure(gp: Any, torch: Any, report: Any) -> None:
             if len(shapes) == len(SHAPES):
                 ratios = {shape: us["default_us"] / us["us"] for shape, us in shapes.items()}
                 worst = min(ratios, key=lambda shape: ratios[shape])
-                details = {"shape": worst, **shapes[worst], "goal": GOALS[m >= MANY_ROWS], "shapes": shapes}
+                details = {"shape": worst, **shapes[worst], "goal": GOALS[m >= MANY_ROWS]}
                 report.add(f"{label}_min_vs_default", ratios[worst], **details)

@@ -75,7 +75,7 @@ without it both are row-major. `_vs_torch` is torch's time over ours (of host ti
 `_vs_read` our share of the speed of a kernel that only reads as many bytes. `gemv` is one row, its `_min` the worst of
 the seven shapes above 100 MB in bfloat16; `w8a16` and `w8a8` have float8 weights, `int4` groups of 128. `fused` is 2048
 tokens, 4096 to 14336. `mm_new_shape_ms` is the slowest first call of a shape in a new process with a warm cache of
-kernels.""",
+kernels. `mm_invariant_` is the time of a product by default over that under `batch_invariant`, the smallest of three layers.""",
 }
 
 # What stands in the way of a product that is behind, as far as it is known: beginning and end of names, and the reason.
@@ -93,6 +93,7 @@ OBSTACLES = [
     ("mm_fp8_", "_fast", "torch leaves the whole sum to the tensor cores; ours adds sums of 128 of k in float32"),
     ("mm_fp8_", "_vs_row", "the sum of every 128 of k is multiplied by the scales of its blocks"),
     ("mm_gemv_", "_vs_read", "starting and ending a kernel weighs more the fewer bytes it reads"),
+    ("mm_invariant_", "_m1_min_vs_default", "one row takes the kernel of 16 and its order of sums"),
     ("mm_fused_", "", "the tensor cores of a multiprocessor rest while it finishes and stores a tile"),
     *(
         (begin, "", "k is not split among blocks, for the bits of a row, so that few tiles leave multiprocessors idle")

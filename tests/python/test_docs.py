@@ -156,7 +156,7 @@ def test_performance_page_tells_about_matrix_products(tmp_path):
     assert "| 4096 x 512 | 5.0 us, 1.50, 0.50 |" in text
     behind = text[text.index("what stands in the way") :]
     assert "`mm_tf32_4096_vs_torch` 0.750: tensor cores" in behind
-    assert "`mm_f32_4096_vs_torch` 0.400: float32" in behind
+    assert "`mm_f32_4096_vs_torch` 0.400: one in ten instructions" in behind
     assert "bf16" not in behind and "int4" not in behind
     assert make_performance.bars(results[0]) == []
 
