@@ -114,7 +114,8 @@ bool shares_memory(const Array& out, const ScaledProduct& p) {
 }
 
 /// Which kernel serves, and with it the order of sums, may depend on how an array lies. Under batch_invariant what has
-/// a row for each row of the batch lies as in a matrix of its own.
+/// a row for each row of the batch lies as in a matrix of its own. Grouped rows and results may lie anyhow: all their
+/// kernels take any strides.
 bool lies_anyhow(const Array& x) {
   return x.defined() && x.device().kind == DeviceKind::cuda && !(x.is_contiguous() && is_aligned(x)) &&
          runtime::determinism() == env::Determinism::batch_invariant;
@@ -145,7 +146,7 @@ ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, cons
   ScaledProduct p;
   p.a = a;
   p.b = b;
-  if (lies_anyhow(a.data)) p.a.data = copy(a.data);
+  if (!grouped && lies_anyhow(a.data)) p.a.data = copy(a.data);
   if (lies_anyhow(a.scale)) p.a.scale = copy(a.scale);
   if (vector) p.a.data = p.a.data.expand_dims(0);
   p.bias = options.bias;
@@ -193,7 +194,7 @@ Array product(const char* op, const Quantized& a, const Quantized& b, const Arra
   const DType wanted = choose_out(op, options, a, b, out);
   const Array target = result(op, out, vector ? Dims{s.n} : Dims{s.m, s.n}, wanted, a.data.device());
   if (target.size() == 0) return target;
-  const bool buffer = out != nullptr && (shares_memory(target, p) || lies_anyhow(target));
+  const bool buffer = out != nullptr && (shares_memory(target, p) || (ids == nullptr && lies_anyhow(target)));
   p.out = buffer ? Array::empty_like(target) : target;
   s.out = code_of(op, "out", wanted);
   s.out_m = vector ? 0 : p.out.strides()[0];
