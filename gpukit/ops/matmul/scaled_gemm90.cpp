@@ -39,6 +39,21 @@ std::vector<jit::KernelSet> make_sets(bool wide) {
 }
 const std::vector<jit::KernelSet> narrow_sets = make_sets(false), wide_sets = make_sets(true);
 
+/// Columns of the tiles that few rows stand in, the sides swapped; scales of more columns and blocks have no room.
+constexpr int kThinColumns[] = {16, 64}, kThinBlockColumns[] = {16, 32};
+/// By columns (see above) and type of the output.
+std::vector<jit::KernelSet> make_thin_sets(bool blocked) {
+  std::vector<jit::KernelSet> sets;
+  for (const int columns : blocked ? kThinBlockColumns : kThinColumns)
+    for (const char* out : kOutTypes)
+      sets.emplace_back("gpukit/ops/matmul/gemm90.cuh",
+                        std::vector{std::string(blocked ? "gpukit::gemm90_thin_blocks" : "gpukit::gemm90_thin") +
+                                    "<{T}, " + out + ", " + std::to_string(columns) + ">"},
+                        std::vector{DType::float8_e4m3, DType::float8_e5m2}, std::vector<std::string>{"90a"});
+  return sets;
+}
+const std::vector<jit::KernelSet> thin_sets = make_thin_sets(false), thin_block_sets = make_thin_sets(true);
+
 std::optional<int> out_index(Code out) {
   switch (out) {
     case Code::float32: return 0;
@@ -105,31 +120,45 @@ bool launch_scaled_gemm90(const ScaledProduct& p) {
   // A wide tile takes 1.4 times as long as a narrow one.
   const bool wide = !bias && !blocked && p.a.data.dtype() == DType::float8_e4m3 &&
                     static_cast<double>(turns(192)) * 1.4 < static_cast<double>(turns(128));
-  const int columns = wide ? 192 : 128;
-  const Kernel kernel = blocked ? blocks : bias ? scales_and_bias : scales;
-  const jit::KernelSet& set =
-      wide ? wide_sets[static_cast<size_t>(*out)] : narrow_sets[static_cast<size_t>(*out * 3 + kernel)];
+  const int* const thin_columns = blocked ? kThinBlockColumns : kThinColumns;
+  const bool thin = !bias && s.m <= thin_columns[1], thinnest = thin && s.m <= thin_columns[0];
+  const auto in = static_cast<size_t>(*out);
+  const jit::KernelSet& set = thin   ? (blocked ? thin_block_sets : thin_sets)[thinnest ? in : 3 + in]
+                              : wide ? wide_sets[in]
+                                     : narrow_sets[in * 3 + (blocked ? blocks
+                                                             : bias  ? scales_and_bias
+                                                                     : scales)];
   const jit::Kernel& chosen = set.get(0, p.a.data.dtype());
 
-  const Gemm90Tile tile{kRows, columns, 1, static_cast<int>(out_bytes), Gemm90Store::boxes};
-  const int64_t row_tiles = ceil_div(s.m, kRows), tiles = row_tiles * ceil_div(s.n, columns);
+  // Of the kernel: rows and columns of the output, or the other way round.
+  const Gemm90Tile tile{thin ? 64 : kRows,
+                        thin   ? thin_columns[thinnest ? 0 : 1]
+                        : wide ? 192
+                               : 128,
+                        1, static_cast<int>(out_bytes), thin ? Gemm90Store::turned_boxes : Gemm90Store::boxes};
+  const int64_t m = thin ? s.n : s.m, n = thin ? s.m : s.n;
+  const int64_t row_tiles = ceil_div(m, tile.rows), tiles = row_tiles * ceil_div(n, tile.columns);
   const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles, sm_count)),
                                  .block_x = static_cast<unsigned>(tile.threads()),
                                  .shared_bytes = static_cast<unsigned>(tile.shared_bytes())};
-  const Gemm90Space space{.m = static_cast<int32_t>(s.m),
-                          .n = static_cast<int32_t>(s.n),
+  const Gemm90Space space{.m = static_cast<int32_t>(m),
+                          .n = static_cast<int32_t>(n),
                           .k = static_cast<int32_t>(s.k),
                           .batches = 1,
                           .a_step = 0,
                           .b_step = 0,
                           .group = static_cast<int32_t>(std::min<int64_t>(8, row_tiles)),
-                          .out_m = s.out_m,
-                          .out_n = 1,
+                          .out_m = thin ? 1 : s.out_m,
+                          .out_n = thin ? s.out_m : 1,
                           .out_batch = 0};
-  const jit::Boxes a{read(p.a.data), layout(p.a.data.dtype(), s.k, s.m, s.a.row, tile.slice(), kRows)};
-  const jit::Boxes b{read(p.b.data), layout(p.b.data.dtype(), s.k, s.n, s.b.row, tile.slice(), columns)};
+  const DType dtype = p.a.data.dtype();
+  const jit::Boxes rows{read(p.a.data), layout(dtype, s.k, s.m, s.a.row, tile.slice(), thin ? tile.columns : kRows)};
+  const jit::Boxes weights{read(p.b.data),
+                           layout(dtype, s.k, s.n, s.b.row, tile.slice(), thin ? tile.rows : tile.columns)};
+  const int box_columns = (thin ? 128 : tile.box_bytes()) / static_cast<int>(out_bytes);
   const jit::Boxes result{write(p.out),
-                          layout(p.out.dtype(), s.n, s.m, s.out_m, tile.box_bytes() / static_cast<int>(out_bytes), 64)};
+                          layout(p.out.dtype(), s.n, s.m, s.out_m, box_columns, thin ? tile.turned_columns() : 64)};
+  const jit::Boxes &a = thin ? weights : rows, &b = thin ? rows : weights;
   if (blocked) {
     jit::launch(chosen, p.out.device(), config, a, b, result, write(p.out), space, read(p.a.scale), read(p.b.scale),
                 s.a.scale.row, s.b.scale.row);
@@ -141,8 +170,12 @@ bool launch_scaled_gemm90(const ScaledProduct& p) {
                                 .scale_n = of_b == Scales::rows,
                                 .residual_m = 0,
                                 .residual_batch = 0};
-  jit::launch(chosen, p.out.device(), config, a, b, result, write(p.out), space, epilogue, read_if(p.bias),
-              memory::Use{}, read_if(p.a.scale), read_if(p.b.scale));
+  if (thin)
+    jit::launch(chosen, p.out.device(), config, a, b, result, write(p.out), space, epilogue, read_if(p.a.scale),
+                read_if(p.b.scale));
+  else
+    jit::launch(chosen, p.out.device(), config, a, b, result, write(p.out), space, epilogue, read_if(p.bias),
+                memory::Use{}, read_if(p.a.scale), read_if(p.b.scale));
   return true;
 }
 
