@@ -22,26 +22,18 @@ struct Form {
   Code weights;
   int group;
   bool zero;
-  int pairs, stages, resident;
+  int pairs, resident;
   std::vector<DType> tokens;
-
-  int shared_bytes(int threads) const { return gemv_codes_shared_bytes(threads, pairs, group != 0, zero, stages); }
 };
 const std::vector<DType> kHalves = {DType::float16, DType::bfloat16};
+const std::vector<DType> kTokens = {DType::float16, DType::bfloat16, DType::float8_e4m3};
 const Form kForms[] = {
-    {Code::float8_e4m3, 0, false, 2, 3, 4, {DType::bfloat16, DType::float8_e4m3}},
-    {Code::float8_e4m3, 0, false, 2, 4, 3, {DType::float16}},
-    {Code::float8_e4m3, 128, false, 2, 3, 3, {DType::float16, DType::bfloat16, DType::float8_e4m3}},
-    {Code::int8, 0, false, 2, 3, 4, {DType::bfloat16}},
-    {Code::int8, 0, false, 2, 4, 3, {DType::float16}},
-    {Code::int4, 32, false, 1, 5, 3, kHalves},
-    {Code::int4, 32, true, 1, 4, 3, kHalves},
-    {Code::int4, 64, false, 1, 5, 3, kHalves},
-    {Code::int4, 64, true, 1, 4, 3, kHalves},
-    {Code::int4, 128, false, 2, 3, 3, kHalves},
-    {Code::int4, 128, true, 1, 4, 4, kHalves},
-    {Code::float4_e2m1, 16, false, 2, 3, 3, kHalves},
-    {Code::float4_e2m1, 32, false, 1, 5, 4, kHalves},
+    {Code::float8_e4m3, 0, false, 2, 8, kTokens},  {Code::float8_e4m3, 128, false, 2, 7, kTokens},
+    {Code::int8, 0, false, 2, 8, kHalves},         {Code::int4, 32, false, 1, 5, kHalves},
+    {Code::int4, 32, true, 1, 4, kHalves},         {Code::int4, 64, false, 2, 5, kHalves},
+    {Code::int4, 64, true, 1, 6, kHalves},         {Code::int4, 128, false, 2, 6, kHalves},
+    {Code::int4, 128, true, 2, 6, kHalves},        {Code::float4_e2m1, 16, false, 2, 6, kHalves},
+    {Code::float4_e2m1, 32, false, 2, 6, kHalves},
 };
 
 const char* type_of(Code weights) {
@@ -81,7 +73,7 @@ std::vector<jit::KernelSet> make_sets(int tokens) {
     if (tokens == 1) {
       sets.emplace_back("gpukit/ops/gemv/gemv_codes.cuh",
                         std::vector{"gpukit::gemv_codes" + types + arguments({f.pairs, f.group}) + zero +
-                                    arguments({f.stages, f.resident}) + ">"},
+                                    arguments({f.resident}) + ">"},
                         f.tokens);
       continue;
     }
@@ -121,12 +113,13 @@ bool reads_groups(const ScaledProduct& p, int group) {
   return is_aligned(p.b.scale) && scale.row % 4 == 0 && p.space.k % (4 * group) == 0;  // read in words
 }
 
-/// Of one multiprocessor, at least: kernels may have fewer registers than `resident` blocks of the largest size allow.
-int resident_blocks(const Form& f, int threads, const GemvCodesChip& chip) {
-  constexpr int kReserved = 1024;  // shared memory that every block costs
-  const int by_shared = chip.shared_per_sm / (f.shared_bytes(threads) + kReserved);
-  return std::max(1,
-                  std::min({f.resident * kGemvCodesThreads / threads, by_shared, chip.max_threads_per_sm / threads}));
+/// Groups of rows for a block: several share its numbers of x where these stay in registers, but the blocks are still
+/// enough to fill the chip twice, so that it has little left to do when the last ones run.
+int64_t groups_of_block(const Form& f, int64_t groups, int64_t rounds, int threads, const GemvCodesChip& chip) {
+  constexpr int64_t kMost = 4;
+  if (rounds > 1) return 1;
+  const int resident = std::min(f.resident * kGemvCodesThreads, chip.max_threads_per_sm) / threads;
+  return std::clamp(groups / (2 * int64_t{chip.sm_count} * resident), int64_t{1}, kMost);
 }
 
 }  // namespace
@@ -167,19 +160,19 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
   // Rounds of equal length over a row: the number of threads, and so the order of sums, follows from k and the format.
   const int64_t granules = row_bytes / kGranuleBytes, rounds = ceil_div(granules, kGemvCodesThreads);
   const int threads = static_cast<int>(ceil_div(ceil_div(granules, rounds), 32) * 32);
-  const int64_t at_once = int64_t{chip.sm_count} * resident_blocks(form, threads, chip);
-  return GemvCodesPlan{.form = number,
-                       .tokens = 1,
-                       .grid = static_cast<unsigned>(std::min(ceil_div(s.n, 2 * form.pairs), at_once)),
-                       .block = static_cast<unsigned>(threads),
-                       .shared_bytes = static_cast<unsigned>(form.shared_bytes(threads))};
+  const int64_t groups = ceil_div(s.n, 2 * form.pairs);
+  return GemvCodesPlan{
+      .form = number,
+      .tokens = 1,
+      .grid = static_cast<unsigned>(ceil_div(groups, groups_of_block(form, groups, rounds, threads, chip))),
+      .block = static_cast<unsigned>(threads),
+      .shared_bytes = 0};
 }
 
 bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
   const driver::DeviceProperties& chip = p.out.context().properties();
   const auto plan = plan_gemv_codes(p,
                                     {.sm_count = runtime::current_sm_count(p.out.device()),
-                                     .shared_per_sm = chip.shared_per_sm,
                                      .shared_per_block = chip.shared_per_block_optin,
                                      .max_threads_per_sm = chip.max_threads_per_sm},
                                     one_order);

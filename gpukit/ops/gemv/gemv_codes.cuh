@@ -1,10 +1,12 @@
 // gemv_codes: out = w x for one vector and weights of 8 or 4 bits, by tensor cores at the speed of memory.
 //
-// A block takes groups of 2 kPairs rows in turn; copies of the kStages - 1 next ones to shared memory are under way.
-// Its threads walk rows side by side, 16 bytes each, so that memory is read in long runs; where the block is as wide as
-// a row, its numbers of x stay in registers. A warp's 512 bytes are 8 chunks, one for each quad of lanes. A fragment's
-// rows are the chunks of a pair of rows of w, its columns the same chunks of x: the sums of products lie on its
-// diagonal, and what lies beside it is dropped.
+// A block takes groups of 2 kPairs rows in turn. Its threads walk rows side by side, 16 bytes each, so that memory is
+// read in long runs; where the block is as wide as a row, its numbers of x stay in registers. A warp's 512 bytes are 8
+// chunks, one for each quad of lanes. A fragment's rows are the chunks of a pair of rows of w, its columns the same
+// chunks of x: the sums of products lie on its diagonal, and what lies beside it is dropped.
+//
+// What counts is the number of instructions for the 512 bytes of a warp: a scheduler of SM 90 has time for about 100 of
+// them. Many small blocks hide the latency of loads and share the chip evenly.
 //
 // The order of sums is a function of the format, k and the number of threads; the grid is free. It differs from that of
 // `skinny`.
@@ -44,119 +46,59 @@ GPUKIT_DEVICE int shared_word(int t, int i) {
   return t * 4 + i;
 }
 
-/// What a lane has of a pair of rows at a time.
-template <int kParts>
-struct CodesPair {
-  uint32_t words[2][4];
-  float scales[2][kParts];      // float32, where kGroup is not 0
-  uint32_t offsets[2][kParts];  // int4 with zero points
-  uint32_t codes[2];            // e2m1: scales
-};
+/// 16 bytes that are read once, if they are `inside`; else `to` keeps what it has.
+GPUKIT_DEVICE void load_streamed_if(bool inside, uint32_t (&to)[4], const void* p) {
+  asm volatile(
+      "{\n.reg .pred inside;\nsetp.ne.b32 inside, %5, 0;\n"
+      "@inside ld.global.nc.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
+      : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])
+      : "l"(p), "r"(static_cast<int>(inside)));
+}
 
-/// Grid: at most ceil(n / (2 kPairs)), best as many blocks as the chip holds at once. Block: a multiple of 32 up to
-/// kGemvCodesThreads. Shared bytes: gemv_codes_shared_bytes. kResident blocks of the largest size fit the registers.
-///
-/// `s` is a product with m = 1 and no experts; n and k are at most 2^30. kGroup: 0 where the scales of w do not change
-/// along k; 128 for float8 with one for 128 x 128; 32, 64 or 128 for int4; 16 or 32 for e2m1. Scales of x change along
-/// k, every 128, only where those of float8 weights do. x and the rows of w and of scales that change along k are
-/// dense. x, w, its stride and its k are multiples of 16 bytes; the scales of e2m1 and their rows are multiples of 4.
-/// Zero points lie as the scales do, start at a multiple of 4 bytes and are read in words.
-template <typename W, typename X, int kPairs, int kGroup, bool kZero, int kStages, int kResident>
-__global__ void __launch_bounds__(kGemvCodesThreads, kResident)
-    gemv_codes(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
-               const float* tensor_scale, const void* bias, const float* out_scale,
-               const __grid_constant__ ScaledSpace s) {
+/// What a lane of gemv_codes does with 16 bytes of a pair of rows.
+template <typename W, typename X, int kPairs, int kGroup, bool kZero>
+struct CodesMath {
   using T = typename TokenMath<X>::type;
   using Format = Weights<W, T>;
-  constexpr int kSteps = Format::kSteps, kRows = 2 * kPairs;
+  static constexpr int kSteps = Format::kSteps, kRows = 2 * kPairs;
   static_assert(kSteps > 1, "codes of 8 or 4 bits");
-  constexpr int kLaneK = 8 * kSteps, kWordK = kLaneK / 4, kChunkK = 4 * kLaneK;  // in 16, 4 and 64 bytes
-  constexpr bool kPromote = kGroup != 0 && !is_e2m1<W>;
-  constexpr int kParts = kPromote && kGroup < kChunkK ? kChunkK / kGroup : 1;
-  constexpr int kTokenBytes = static_cast<int>(sizeof(X));
-  using Pair = CodesPair<kParts>;
-  extern __shared__ __align__(16) uint8_t gemv_codes_shared[];
-  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x), warps = threads / 32;
-  const int lane = thread % 32, warp = thread / 32, g = lane / 4, t = lane % 4;
-  const int k_size = static_cast<int>(s.k), granules = k_size / kLaneK;
-  const int rows = static_cast<int>(s.n), groups = (rows + kRows - 1) / kRows;
+  static constexpr int kLaneK = 8 * kSteps, kWordK = kLaneK / 4, kChunkK = 4 * kLaneK;  // in 16, 4 and 64 bytes
+  static constexpr bool kPromote = kGroup != 0 && !is_e2m1<W>;                          // scales are applied to sums
+  static constexpr int kParts = kPromote && kGroup < kChunkK ? kChunkK / kGroup : 1;    // of a chunk, by its scales
+  static constexpr int kTokenBytes = static_cast<int>(sizeof(X));
+  static constexpr bool kTokenGroups = kPromote && kTokenBytes == 1;
+  static constexpr int kSums = kPromote ? 2 : 4;
 
-  const uint32_t ring = shared_address(gemv_codes_shared);
-  constexpr int kStageBytes = gemv_codes_stage_bytes(1, kPairs, kGroup != 0, kZero);  // of a thread
-  float* const slots = reinterpret_cast<float*>(gemv_codes_shared + kStages * kStageBytes * threads);
+  /// The numbers of x that the words of a lane meet, in the pairs that decode() makes; their scale where it changes;
+  /// and for int4, of the two columns that a lane holds, the sums of each part: times -kBias where there are no zero
+  /// points.
+  struct Tokens {
+    uint32_t pairs[4][kWordK / 2];
+    float scale;
+    float sums[is_int4<W> ? kParts : 1][2];
+  };
+  /// What a lane has of a pair of rows at a time.
+  struct Pair {
+    uint32_t words[2][4];
+    float scales[2][kPromote ? kParts : 1];
+    int zeros[2][kZero ? kParts : 1];
+    uint32_t codes[2];  // e2m1: scales
+  };
 
-  // The first k of part `part` of this thread's quad. Quads past the end of a row take its first one.
-  const auto part_begin = [&](int from, int part) {
-    const int k = (from + thread) / 4 * kChunkK + part * kGroup;
-    return k < k_size ? k : 0;
-  };
-  // Where the scale of that part is.
-  const auto part_scale = [&](int row, int from, int part) {
-    return (kSteps == 2 ? row / 128 : row) * s.b.scale.row + part_begin(from, part) / (kGroup + (kGroup == 0));
-  };
-  // A thread copies what it will read, but for the scales of a quad's parts, of which each lane copies one. What lies
-  // past the end of a row is read from its begin, and meets zeros of x.
-  const auto copy_group = [&](int stage, int group, int from) {
-    const uint32_t to = ring + stage * kStageBytes * threads;
-    const int granule = from + thread < granules ? from + thread : 0;
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const int row = group * kRows + r < rows ? group * kRows + r : rows - 1;
-      copy_async(to + (r * threads + thread) * 16, reinterpret_cast<const uint8_t*>(w) + row * s.b.row + granule * 16,
-                 16);
-      const uint32_t word = to + kRows * 16 * threads + (r * threads + thread) * 4;
-      if constexpr (kPromote) {
-        const int64_t at = part_scale(row, from, t % kParts);
-        copy_word_async(word, static_cast<const float*>(scale) + at, 4);
-        if constexpr (kZero) copy_word_async(word + kRows * 4 * threads, zero + (at & ~int64_t{3}), 4);
-      }
-      if constexpr (is_e2m1<W>)
-        copy_word_async(word, static_cast<const uint8_t*>(scale) + row * s.b.scale.row + (granule * 32 / kGroup & ~3),
-                        4);
+  static GPUKIT_DEVICE void fetch(Tokens& to, const X* x, const void* x_scale, const ScaledSpace& s, int granule) {
+    const int k_size = static_cast<int>(s.k), granules = k_size / kLaneK, t = static_cast<int>(threadIdx.x) % 4;
+    if constexpr (kTokenGroups) {
+      const int k = granule / 4 * kChunkK;
+      to.scale = group_scale(s.a, x_scale, 0, 0, k < k_size ? k : 0);
     }
-  };
-  const auto load_pair = [&](Pair& to, int stage, int pair, int group, int from) {
-    const uint32_t at = ring + stage * kStageBytes * threads;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int r = 2 * pair + h;
-      load_shared(to.words[h], at + (r * threads + thread) * 16);
-      const uint32_t word = at + kRows * 16 * threads + (r * threads + thread) * 4;
-      if constexpr (kPromote) {
-#pragma unroll
-        for (int i = 0; i < kParts; ++i) {
-          const uint32_t from_lane = kParts == 1 ? word : word + (i - t) * 4;
-          to.scales[h][i] = __uint_as_float(load_word(from_lane));
-          if constexpr (kZero) {
-            const int row = group * kRows + r < rows ? group * kRows + r : rows - 1;
-            const int byte = static_cast<int>(part_scale(row, from, i)) & 3;
-            to.offsets[h][i] =
-                Format::offset(static_cast<int8_t>(load_word(from_lane + kRows * 4 * threads) >> (byte * 8)));
-          }
-        }
-      }
-      if constexpr (is_e2m1<W>) {
-        const int granule = from + thread < granules ? from + thread : 0;
-        to.codes[h] = load_word(word) >> ((granule * 32 / kGroup & 3) * 8);
-      }
-    }
-  };
-
-  // The numbers of x that the words of a lane meet, in the pairs that decode() makes, and their scale where it changes.
-  constexpr bool kTokenGroups = kPromote && kTokenBytes == 1;
-  uint32_t tokens[4][kWordK / 2];
-  float token_scale = 1.0f;
-  const auto fetch_tokens = [&](int begin) {
-    const int granule = begin + thread;
-    if constexpr (kTokenGroups) token_scale = group_scale(s.a, x_scale, 0, 0, part_begin(begin, 0));
     const uint8_t* const from = reinterpret_cast<const uint8_t*>(x);
     if constexpr (kSteps == 4) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int k = (granule / 4 * 16 + shared_word<kParts>(t, i)) * kWordK;
         const uint4 v = k < k_size ? load_cached(from + static_cast<int64_t>(k) * kTokenBytes) : uint4{0, 0, 0, 0};
-        tokens[i][0] = pick_bytes(v.x, v.z, 0x5410), tokens[i][1] = pick_bytes(v.x, v.z, 0x7632);
-        tokens[i][2] = pick_bytes(v.y, v.w, 0x5410), tokens[i][3] = pick_bytes(v.y, v.w, 0x7632);
+        to.pairs[i][0] = pick_bytes(v.x, v.z, 0x5410), to.pairs[i][1] = pick_bytes(v.x, v.z, 0x7632);
+        to.pairs[i][2] = pick_bytes(v.y, v.w, 0x5410), to.pairs[i][3] = pick_bytes(v.y, v.w, 0x7632);
       }
     } else {
       uint32_t v[4 * kTokenBytes];
@@ -170,147 +112,214 @@ __global__ void __launch_bounds__(kGemvCodesThreads, kResident)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         if constexpr (kTokenBytes == 1)
-          Weights<X, T>::decode(tokens[i][0], tokens[i][1], v[i]);
+          Weights<X, T>::decode(to.pairs[i][0], to.pairs[i][1], v[i]);
         else
-          tokens[i][0] = v[2 * i], tokens[i][1] = v[2 * i + 1];
+          to.pairs[i][0] = v[2 * i], to.pairs[i][1] = v[2 * i + 1];
       }
     }
-  };
+    if constexpr (is_int4<W>) {
+      const uint32_t one = PairMath<T>::pack(1.0f, 1.0f), ones[4] = {one, one, one, one};
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+        for (int step = part * 8 / kParts; step < (part + 1) * 8 / kParts; ++step)
+          Mma<T>::add(sums, ones, to.pairs[step / 2][step % 2 * 2], to.pairs[step / 2][step % 2 * 2 + 1]);
+        to.sums[part][0] = sums[0], to.sums[part][1] = sums[1];
+        if constexpr (!kZero) to.sums[part][0] *= -Format::kBias, to.sums[part][1] *= -Format::kBias;
+      }
+    }
+  }
 
-  float sums[kPairs][kPromote ? 2 : 4];
+  template <int kStep>
+  static GPUKIT_DEVICE void decode(uint32_t (&a)[4], const Pair& pair, const uint32_t (&scales)[2][2]) {
 #pragma unroll
-  for (int p = 0; p < kPairs; ++p)
+    for (int h = 0; h < 2; ++h) {
+      if constexpr (kSteps == 2) {
+        Format::decode(a[h], a[h + 2], pair.words[h][kStep]);
+      } else if constexpr (is_e2m1<W>) {
+        Format::template decode<kStep % 2>(a[h], a[h + 2], pair.words[h][kStep / 2],
+                                           scales[h][kGroup == 16 ? kStep / 4 : 0]);
+      } else {
+        a[h] = Format::template biased<kStep % 2 * 2>(pair.words[h][kStep / 2]);
+        a[h + 2] = Format::template biased<kStep % 2 * 2 + 1>(pair.words[h][kStep / 2]);
+      }
+    }
+  }
+
+  template <int kStep>
+  static GPUKIT_DEVICE void walk(float (&to)[kSums], float (&products)[4], const Pair& pair, const Tokens& tokens,
+                                 const uint32_t (&scales)[2][2]) {
+    if constexpr (kStep < 2 * kSteps) {
+      uint32_t a[4];
+      decode<kStep>(a, pair, scales);
+      constexpr int kWord = kSteps == 2 ? kStep : kStep / 2, kHalf = kSteps == 2 ? 0 : kStep % 2 * 2;
+      constexpr int kPart = kStep * kParts / (2 * kSteps);
+      if constexpr (kPromote) {
+        if constexpr (kStep * kParts % (2 * kSteps) == 0) {
 #pragma unroll
-    for (int i = 0; i < (kPromote ? 2 : 4); ++i) sums[p][i] = 0.0f;
-  const auto multiply = [&](Pair& pair, float(&to)[kPromote ? 2 : 4]) {
-    float products[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+          for (int i = 0; i < 4; ++i) {
+            if constexpr (kZero)
+              products[i] = (-Format::kBias - static_cast<float>(pair.zeros[i / 2][kPart])) * tokens.sums[kPart][i % 2];
+            else if constexpr (is_int4<W>)
+              products[i] = tokens.sums[kPart][i % 2];
+            else
+              products[i] = 0.0f;
+          }
+        }
+        Mma<T>::add(products, a, tokens.pairs[kWord][kHalf], tokens.pairs[kWord][kHalf + 1]);
+        if constexpr ((kStep + 1) * kParts % (2 * kSteps) == 0) {
+          const bool even = threadIdx.x % 8 < 4;  // the column that is a quad's own
+#pragma unroll
+          for (int h = 0; h < 2; ++h) {
+            const float by = kTokenGroups ? tokens.scale * pair.scales[h][kPart] : pair.scales[h][kPart];
+            to[h] = __fmaf_rn(by, even ? products[2 * h] : products[2 * h + 1], to[h]);
+          }
+        }
+      } else {
+        Mma<T>::add(to, a, tokens.pairs[kWord][kHalf], tokens.pairs[kWord][kHalf + 1]);
+      }
+      walk<kStep + 1>(to, products, pair, tokens, scales);
+    }
+  }
+
+  /// to += the products of a pair of rows.
+  static GPUKIT_DEVICE void multiply(float (&to)[kSums], Pair& pair, const Tokens& tokens) {
     if constexpr (kParts > 1) {
       share_chunk<kParts>(pair.words[0]);
       share_chunk<kParts>(pair.words[1]);
     }
+    uint32_t scales[2][2];
+    if constexpr (is_e2m1<W>) {
+      Format::scales(scales[0], pair.codes[0]);
+      Format::scales(scales[1], pair.codes[1]);
+    }
+    float products[4];
+    walk<0>(to, products, pair, tokens, scales);
+  }
+};
+
+/// Grid: at most ceil(n / (2 kPairs)). Block: a multiple of 32 up to kGemvCodesThreads, so that none of its warps lies
+/// past the end of a row in the first round. kResident blocks of the largest size fit the registers.
+///
+/// `s` is a product with m = 1 and no experts; n and k are at most 2^30. kGroup: 0 where the scales of w do not change
+/// along k; 128 for float8 with one for 128 x 128; 32, 64 or 128 for int4; 16 or 32 for e2m1. Scales of x change along
+/// k, every 128, only where those of float8 weights do. x and the rows of w and of scales that change along k are
+/// dense. x, w, its stride and its k are multiples of 16 bytes; the scales of e2m1 and their rows of 2 where kGroup
+/// is 16. Zero points lie as the scales do.
+template <typename W, typename X, int kPairs, int kGroup, bool kZero, int kResident>
+__global__ void __launch_bounds__(kGemvCodesThreads, kResident)
+    gemv_codes(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
+               const float* tensor_scale, const void* bias, const float* out_scale,
+               const __grid_constant__ ScaledSpace s) {
+  using Math = CodesMath<W, X, kPairs, kGroup, kZero>;
+  constexpr int kRows = Math::kRows, kParts = Math::kParts, kBatch = kGemvCodesBatch / kRows;
+  constexpr int kPitch = kGemvCodesBatch + 1;  // spreads the banks
+  __shared__ float slots[kGemvCodesThreads / 4 * kPitch];
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  const int lane = thread % 32, warp = thread / 32, g = lane / 4, t = lane % 4;
+  const int k_size = static_cast<int>(s.k), granules = k_size / Math::kLaneK;
+  const int rows = static_cast<int>(s.n), stride = static_cast<int>(gridDim.x) * kRows;  // of a block's groups
+
+  // 16 bytes of each row of a group. What lies past the end of a row keeps what this thread had of the row before, or
+  // zeros, and meets zeros of x. Rows past the last one are not loaded, nor are their sums stored.
+  typename Math::Pair pairs[kPairs] = {};
+  const auto load = [&](int row, int granule) {
+    const bool inside = granule < granules;
+    const uint8_t* from = reinterpret_cast<const uint8_t*>(w) + row * s.b.row + static_cast<uint32_t>(granule) * 16u;
 #pragma unroll
-    for (int step = 0; step < 2 * kSteps; ++step) {
-      uint32_t a[4];
+    for (int r = 0; r < kRows; ++r) {
+      load_streamed_if(inside && row + r < rows, pairs[r / 2].words[r % 2], from);
+      from += s.b.row;
+    }
+    if constexpr (Math::kPromote) {
+      const int64_t at = (Math::kSteps == 2 ? row / 128 : row) * s.b.scale.row + granule / 4 * Math::kChunkK / kGroup;
+      const float* scales = static_cast<const float*>(scale) + at;
+      [[maybe_unused]] const int8_t* zeros = zero + at;
 #pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        if constexpr (kSteps == 2) {
-          Format::decode(a[h], a[h + 2], pair.words[h][step]);
-        } else {
-          uint32_t with;
-          if constexpr (is_e2m1<W>)
-            with = Format::scale(pair.codes[h] >> (kGroup == 16 ? step / 4 * 8 : 0) & 0xffu);
-          else
-            with = kZero ? pair.offsets[h][step * kParts / 8] : Format::offset(0);
-          if (step % 2 == 0)
-            Format::template decode<0>(a[h], a[h + 2], pair.words[h][step / 2], with);
-          else
-            Format::template decode<1>(a[h], a[h + 2], pair.words[h][step / 2], with);
-        }
-      }
-      const int word = kSteps == 2 ? step : step / 2, half_word = kSteps == 2 ? 0 : step % 2 * 2;
-      if constexpr (kPromote) {
-        Mma<T>::add(products, a, tokens[word][half_word], tokens[word][half_word + 1]);
-        if ((step + 1) * kParts % (2 * kSteps) == 0) {
-          const int part = (step + 1) * kParts / (2 * kSteps) - 1;
+      for (int r = 0; r < kRows; ++r) {
 #pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            const float by = kTokenGroups ? token_scale * pair.scales[h][part] : pair.scales[h][part];
-            to[h] = __fmaf_rn(by, g % 2 == 0 ? products[2 * h] : products[2 * h + 1], to[h]);
+        for (int i = 0; i < kParts; ++i) {
+          if (granule / 4 * Math::kChunkK + i * kGroup < k_size && row + r < rows) {
+            pairs[r / 2].scales[r % 2][i] = __ldg(scales + i);
+            if constexpr (kZero) pairs[r / 2].zeros[r % 2][i] = __ldg(zeros + i);
           }
-#pragma unroll
-          for (int i = 0; i < 4; ++i) products[i] = 0.0f;
         }
-      } else {
-        Mma<T>::add(to, a, tokens[word][half_word], tokens[word][half_word + 1]);
+        if constexpr (Math::kSteps == 4) scales += s.b.scale.row, zeros += s.b.scale.row;
+      }
+    }
+    if constexpr (is_e2m1<W>) {
+      const uint8_t* codes = static_cast<const uint8_t*>(scale) + row * s.b.scale.row + granule * (32 / kGroup);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        if (inside && row + r < rows) {
+          if constexpr (kGroup == 16)
+            pairs[r / 2].codes[r % 2] = __ldg(reinterpret_cast<const unsigned short*>(codes));
+          else
+            pairs[r / 2].codes[r % 2] = __ldg(codes);
+        }
+        codes += s.b.scale.row;
       }
     }
   };
 
+  float sums[kPairs][Math::kSums];
   // Chunk g's sum is in column g of row g: with lane t = g / 2.
-  const auto close = [&](int of) {
+  const auto close = [&](int group) {
+    if (t != g / 2) return;
+    float* const to = slots + (warp * 8 + g) * kPitch + group * kRows;
 #pragma unroll
-    for (int p = 0; p < kPairs; ++p) {
+    for (int p = 0; p < kPairs; ++p)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float v;
-        if constexpr (kPromote)
-          v = sums[p][h];
+        if constexpr (Math::kPromote)
+          to[2 * p + h] = sums[p][h];
         else
-          v = g % 2 == 0 ? sums[p][2 * h] : sums[p][2 * h + 1];
-        if (t == g / 2) slots[((of * kPairs + p) * 2 + h) * warps * 8 + warp * 8 + g] = v;
+          to[2 * p + h] = g % 2 == 0 ? sums[p][2 * h] : sums[p][2 * h + 1];
       }
-#pragma unroll
-      for (int i = 0; i < (kPromote ? 2 : 4); ++i) sums[p][i] = 0.0f;
-    }
   };
-
-  // The sums of groups first, first + gridDim.x, ...
+  // The sums of `count` groups, the first of which begins with row `first`: a row for each lane of one warp.
   const auto finish = [&](int first, int count) {
     __syncthreads();
-#pragma unroll 1
-    for (int r = warp; r < count * kRows; r += warps) {
-      const int row = (first + r / kRows * static_cast<int>(gridDim.x)) * kRows + r % kRows;
-      float sum = 0.0f;
-#pragma unroll 1
-      for (int i = lane; i < warps * 8; i += 32) sum += slots[r * warps * 8 + i];
+    const int row = first + lane / kRows * stride + lane % kRows;
+    if (warp == 0 && lane / kRows < count && row < rows) {
+      float parts[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll 2
+      for (int i = 0; i < threads / 4; i += 4)
 #pragma unroll
-      for (int mask = 16; mask != 0; mask /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
-      if (lane == 0 && row < rows) {
-        if constexpr (is_e2m1<W>) sum *= kE2m1Unscale;
-        sum *= row_scale(s.a, x_scale, nullptr, 0, 0) * row_scale(s.b, scale, tensor_scale, 0, row) * s.alpha;
-        if (bias != nullptr) sum += load_bias(bias, s.bias, row * s.bias_n);
-        if (out_scale != nullptr) sum /= *out_scale;
-        store_number(out, s.out, row * s.out_n, sum);
-      }
+        for (int j = 0; j < 4; ++j) parts[j] += slots[(i + j) * kPitch + lane];
+      float sum = (parts[0] + parts[1]) + (parts[2] + parts[3]);
+      if constexpr (is_e2m1<W>) sum *= kE2m1Unscale;
+      sum *= row_scale(s.a, x_scale, nullptr, 0, 0) * row_scale(s.b, scale, tensor_scale, 0, row) * s.alpha;
+      if (bias != nullptr) sum += load_bias(bias, s.bias, row * s.bias_n);
+      if (out_scale != nullptr) sum /= *out_scale;
+      store_number(out, s.out, row * s.out_n, sum);
     }
     __syncthreads();
   };
 
-  // A step is one round of threads over one group of rows.
-  struct Step {
-    int group, begin;
-  };
-  const auto following = [&](Step now) {
-    const bool stays = now.begin + threads < granules;
-    return Step{stays ? now.group : now.group + static_cast<int>(gridDim.x), stays ? now.begin + threads : 0};
-  };
-  Step now = {static_cast<int>(blockIdx.x), 0}, ahead = now;
-  int waiting_first = now.group, waiting = 0, read = 0, write = kStages - 1;
-  bool tokens_stay = false;
+  typename Math::Tokens tokens;
+  bool fetched = false;
+  int batch_first = static_cast<int>(blockIdx.x) * kRows, batch = 0;
 #pragma unroll 1
-  for (int i = 0; i < kStages - 1; ++i) {
-    if (ahead.group < groups) copy_group(i, ahead.group, ahead.begin);
-    commit_copies();
-    ahead = following(ahead);
-  }
-#pragma unroll 1
-  while (now.group < groups) {
-    if (!tokens_stay) fetch_tokens(now.begin);
-    tokens_stay = threads >= granules;
-    wait_copies<kStages - 2>();
-    // Lanes see each other's copies, and are done with the stage that is copied to next.
-    __syncwarp();
-    if (ahead.group < groups) copy_group(write, ahead.group, ahead.begin);
-    commit_copies();
-    ahead = following(ahead);
+  for (int row = batch_first; row < rows; row += stride) {
 #pragma unroll
-    for (int p = 0; p < kPairs; ++p) {
-      Pair pair;
-      load_pair(pair, read, p, now.group, now.begin);
-      multiply(pair, sums[p]);
+    for (int p = 0; p < kPairs; ++p)
+#pragma unroll
+      for (int i = 0; i < Math::kSums; ++i) sums[p][i] = 0.0f;
+#pragma unroll 1
+    for (int begin = 0; begin + warp * 32 < granules; begin += threads) {
+      load(row, begin + thread);
+      if (!fetched) Math::fetch(tokens, x, x_scale, s, begin + thread);
+      fetched = threads >= granules;
+#pragma unroll
+      for (int p = 0; p < kPairs; ++p) Math::multiply(sums[p], pairs[p], tokens);
     }
-    const Step next = following(now);
-    if (next.begin == 0) {
-      close(waiting++);
-      if (waiting == kGemvCodesBatch || next.group >= groups) {
-        finish(waiting_first, waiting);
-        waiting = 0;
-        waiting_first = next.group;
-      }
+    close(batch++);
+    if (batch == kBatch || row + stride >= rows) {
+      finish(batch_first, batch);
+      batch = 0, batch_first = row + stride;
     }
-    now = next;
-    read = read + 1 == kStages ? 0 : read + 1;
-    write = write + 1 == kStages ? 0 : write + 1;
   }
 }
 

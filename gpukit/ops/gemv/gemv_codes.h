@@ -10,13 +10,13 @@ namespace gpukit::cuda {
 
 /// What a launch depends on. The bits of the result do not.
 struct GemvCodesChip {
-  int sm_count, shared_per_sm, shared_per_block, max_threads_per_sm;
+  int sm_count, shared_per_block, max_threads_per_sm;
 };
 
 struct GemvCodesPlan {
-  int form;    // of the table in gemv_codes.cpp
-  int tokens;  // that a block takes at most: 1, 16 or 64
-  unsigned grid, block, shared_bytes;
+  int form;                            // of the table in gemv_codes.cpp
+  int tokens;                          // that a block takes at most: 1, 16 or 64
+  unsigned grid, block, shared_bytes;  // shared: asked for at the launch
 };
 
 /// nullopt where `product` is not one of these: a is float16 or bfloat16, b is float8_e4m3 with scales of the tensor,

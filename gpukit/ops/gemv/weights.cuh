@@ -181,13 +181,17 @@ template <typename T>
 struct Int4;
 template <>
 struct Int4<half> {
-  static constexpr uint32_t kFlip = 0x64086408u;    // makes 1032 + v of a nibble
-  static constexpr uint32_t kOffset = 0xe400e400u;  // -1024, whose last bits take z + 8
+  static constexpr uint32_t kFlip = 0x64086408u;     // makes 1032 + v of a nibble
+  static constexpr uint32_t kOffset = 0xe400e400u;   // -1024, whose last bits take z + 8
+  static constexpr int kTop = 6;                     // where the first 4 bits of the mantissa begin
+  static constexpr uint32_t kTopFlip = 0x4e004e00u;  // makes 24 + v of a nibble there
 };
 template <>
 struct Int4<bfloat16> {
   static constexpr uint32_t kFlip = 0x43084308u;    // 136 + v
   static constexpr uint32_t kOffset = 0xc300c300u;  // -128
+  static constexpr int kTop = 3;
+  static constexpr uint32_t kTopFlip = 0x41c041c0u;
 };
 template <typename T>
 struct Weights<packed_int4, T> {
@@ -201,6 +205,14 @@ struct Weights<packed_int4, T> {
     low = PairMath<T>::add(and_xor<0x000f000fu, Int4<T>::kFlip>(word >> (8 * kStep)), offset);
     high = PairMath<T>::add(and_xor<0x000f000fu, Int4<T>::kFlip>(word >> (8 * kStep + 4)), offset);
   }
+  /// Without an addition: numbers kBias too large.
+  static constexpr float kBias = 24.0f;
+  template <int kPair>
+  static GPUKIT_DEVICE uint32_t biased(uint32_t word) {
+    constexpr int kLeft = Int4<T>::kTop - 4 * kPair;
+    constexpr uint32_t kMask = 0x000f000fu << Int4<T>::kTop;
+    return and_xor<kMask, Int4<T>::kTopFlip>(kLeft >= 0 ? word << (kLeft & 31) : word >> (-kLeft & 31));
+  }
 };
 
 /// The same order of nibbles. The number is multiplied by its block's scale, which is exact; all is 2^-8 of its true
@@ -210,31 +222,46 @@ template <typename T>
 struct E2m1;
 template <>
 struct E2m1<half> {
-  static constexpr int kShift = 3;  // from a nibble's place at the top to the exponent's
-  static constexpr uint32_t kMask = 0x0e000e00u;
   static constexpr float kScale = 0x1p6f;  // 2^14 makes the bits the number
+  /// The sign and the last bits of exponent and first of mantissa, of nibbles kNibble of both halves.
+  template <int kNibble>
+  static GPUKIT_DEVICE uint32_t place(uint32_t word) {
+    const uint32_t top = word << (12 - 4 * kNibble);
+    return merge_bits<0x0e000e00u, 0x80008000u>(kNibble == 3 ? word >> 3 : word << ((9 - 4 * kNibble) & 31), top);
+  }
 };
 template <>
 struct E2m1<bfloat16> {
-  static constexpr int kShift = 6;
-  static constexpr uint32_t kMask = 0x01c001c0u;
   static constexpr float kScale = 0x1p118f;
+  template <int kNibble>
+  static GPUKIT_DEVICE uint32_t place(uint32_t word) {
+    // A product has the nibble twice, once for the sign's place and once for that of the others.
+    constexpr int kUp = 4 * (kNibble % 2);
+    const uint32_t nibbles = (kNibble < 2 ? word : word >> 8) & (0x000f000fu << kUp);
+    return nibbles * (0x1040u >> kUp) & 0x81c081c0u;
+  }
 };
 template <typename T>
 struct Weights<packed_e2m1, T> {
   static constexpr int kSteps = 4;
-  /// What decode() multiplies with, from a code of e4m3.
+  /// What decode() multiplies with, from the two lowest codes of e4m3.
+  static GPUKIT_DEVICE void scales(uint32_t (&to)[2], uint32_t codes) {
+    const uint32_t both = e4m3_to_half<0>(codes);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float v = to_float(half{static_cast<uint16_t>(both >> (16 * i))}) * E2m1<T>::kScale;
+      to[i] = PairMath<T>::pack(v, v);
+    }
+  }
   static GPUKIT_DEVICE uint32_t scale(uint32_t code) {
-    const float v = to_float(half{static_cast<uint16_t>(e4m3_to_half<0>(code))}) * E2m1<T>::kScale;
-    return PairMath<T>::pack(v, v);
+    uint32_t both[2];
+    scales(both, code);
+    return both[0];
   }
   template <int kStep>
   static GPUKIT_DEVICE void decode(uint32_t& low, uint32_t& high, uint32_t word, uint32_t scale) {
-    const auto pair = [scale](uint32_t v) {  // codes in the top nibbles of the halves
-      return PairMath<T>::multiply(merge_bits<E2m1<T>::kMask, 0x80008000u>(v >> E2m1<T>::kShift, v), scale);
-    };
-    low = pair(word << (12 - 8 * kStep));
-    high = pair(word << (8 - 8 * kStep));
+    low = PairMath<T>::multiply(E2m1<T>::template place<2 * kStep>(word), scale);
+    high = PairMath<T>::multiply(E2m1<T>::template place<2 * kStep + 1>(word), scale);
   }
 };
 

@@ -217,6 +217,21 @@ TEST_P(ScaledMatmul, FewRowsMatchFloat64) {
     }
 }
 
+/// So many columns that a block on the GPU takes several groups of them.
+TEST_P(ScaledMatmul, OneRowOfManyColumns) {
+  const int64_t n = 67603, k = 128;
+  const Array a = make_array(random_values(k, 1), {1, k}, DType::bfloat16, device());
+  for (const Format& format :
+       {Format{DType::int8}, Format{DType::int4, {1, 128}, true}, Format{DType::float4_e2m1, {1, 16}}}) {
+    const Quantized b = make(format, {n, k}, 2, device());
+    const std::vector<double> expected = reference(to_doubles(a), exact(b), 1, n, k);
+    EXPECT_TRUE(testing::all_close(scaled_matmul(a, b, {.out_dtype = DType::float32}), expected,
+                                   testing::epsilon(DType::float32) + 0x1p-22,
+                                   0x1p-24 * static_cast<double>(2 * k + 2)))
+        << text({{DType::bfloat16}, format});
+  }
+}
+
 /// A row that is 1 at one place takes out a column, exactly.
 TEST_P(ScaledMatmul, FewRowsMeetTheirWeights) {
   for (const Size& s : kFewRowSizes)
