@@ -11,7 +11,7 @@ namespace gpukit {
 /// kSkinnyCodesThreads. Shared bytes: skinny_codes_shared_bytes. `s` has no experts, and scales of b that change along
 /// k as in SkinnySpace, with dense rows.
 template <typename W, typename X, int kTokens, int kWide, int kGroup, bool kZero, int kStages>
-__global__ void __launch_bounds__(kSkinnyCodesThreads)
+__global__ void __launch_bounds__(kSkinnyCodesThreads, 1)
     skinny_codes(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
                  const float* tensor_scale, const void* bias, const float* out_scale,
                  const __grid_constant__ ScaledSpace s) {
@@ -21,12 +21,12 @@ __global__ void __launch_bounds__(kSkinnyCodesThreads)
   static_assert(kStages * Shape::kStageBytes + 4 * Shape::kSlotFloats ==
                 skinny_codes_shared_bytes(kTokens, kWide, Shape::kSteps == 4, kGroup, is_e2m1<W> ? 1 : 4, kStages));
   const unsigned parts = static_cast<unsigned>((s.m + kTokens - 1) / kTokens);
-  const int64_t first = int64_t{blockIdx.x % parts} * kTokens;
+  const int first = static_cast<int>(blockIdx.x % parts) * kTokens, left = static_cast<int>(s.m) - first;
   SkinnySpace space = {};
   space.n = s.n, space.k = s.k;
   space.w_stride = s.b.row, space.x_stride = s.a.row * static_cast<int64_t>(sizeof(X));
   space.scale_stride = s.b.scale.row;
-  space.tokens = static_cast<int32_t>(s.m - first < kTokens ? s.m - first : kTokens), space.chain = kSkinnyCodesChain;
+  space.tokens = left < kTokens ? left : kTokens, space.chain = kSkinnyCodesChain;
   multiply_skinny<W, X, kTokens, kWarps, 1, kWide, kGroup, kZero, 1, kStages>(
       blockIdx.x / parts, w, x + first * s.a.row, scale, zero, space, [&](int at, int64_t row, float sum) {
         const int64_t token = first + at;
