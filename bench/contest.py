@@ -43,6 +43,7 @@ class Contest:
 
         self.gp, self.torch, self.report = gp, torch, report
         self.peer: Any = next(peer for peer in find_peers()[0] if peer.name == "torch")
+        self.turn_s = 0.0  # of the last race
         self._seed = 0
 
     @contextlib.contextmanager
@@ -118,7 +119,8 @@ class Contest:
         for name, make in contenders.items():
             with self.guard(name):
                 timers += [(name, timer) for timer in make()]
-        effort = Effort(warmup=1, iterations=ROUNDS, turn_us=max(turn_s, LEAST_S) * 1e6 / DIVIDE**2)
+        self.turn_s = max(turn_s, LEAST_S)
+        effort = Effort(warmup=1, iterations=ROUNDS, turn_us=self.turn_s * 1e6 / DIVIDE**2)
         samples = take_turns([timer for _, timer in timers], effort)
         found: dict[str, float] = {}
         for (name, _), sample in zip(timers, samples, strict=True):
@@ -136,4 +138,4 @@ class Contest:
         return us[name], us[f"{name} torch"]
 
     def add_ratio(self, name: str, us: float, torch_us: float, **details: Any) -> None:
-        self.report.add(name, torch_us / us, us=us, torch_us=torch_us, **details)
+        self.report.add(name, torch_us / us, us=us, torch_us=torch_us, turn_s=self.turn_s, **details)

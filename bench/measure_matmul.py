@@ -110,9 +110,9 @@ def measure_llm(gp: Any, torch: Any, report: Any) -> None:
     report.add("mm_llm_nk_shapes", len(found), shapes=found)
     if len(found) == len(LLM_WEIGHTS) * len(LLM_ROWS):
         ratios = [figure["vs_torch"] for figure in found.values()]
-        report.add("mm_llm_nk_geomean_vs_torch", geomean(ratios))
+        report.add("mm_llm_nk_geomean_vs_torch", geomean(ratios), turn_s=c.turn_s)
         worst = min(found, key=lambda shape: found[shape]["vs_torch"])
-        report.add("mm_llm_nk_min_vs_torch", min(ratios), shape=worst)
+        report.add("mm_llm_nk_min_vs_torch", min(ratios), shape=worst, turn_s=c.turn_s)
 
 
 def scaled_calls(c: Contest, works: Sequence[Any], out: Any) -> list[Call]:
@@ -168,7 +168,9 @@ def measure_fp8(gp: Any, torch: Any, report: Any) -> None:
                     with c.guard(label):
                         ours_us = us["row" if "_row_" in label else "tensor"]
                         c.add_ratio(label, ours_us, torch_us, tflops=2e-6 * d**3 / ours_us)
-            report.add(f"mm_fp8_block_{n}_vs_row", us["row"] / us["block"], us=us["block"], row_us=us["row"])
+            report.add(
+                f"mm_fp8_block_{n}_vs_row", us["row"] / us["block"], us=us["block"], row_us=us["row"], turn_s=c.turn_s
+            )
 
 
 def measure_int8(gp: Any, torch: Any, report: Any) -> None:

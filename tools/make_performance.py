@@ -69,7 +69,8 @@ program; `make gpu-test` runs it and checks every limit."""
 NOTES = {
     "Matrix products": """Our own kernels, `mm_lt` apart: that is what serves by default with cuBLASLt installed, over all
 shapes of square products and of layers. GPU time of a graph of calls, contenders in turns, medians of five turns of
-0.06 s (0.02 s where there are many shapes), random inputs in more copies than twice the L2 holds. A product whose result
+0.3 s where the row says so, else 0.06 s (0.02 s where there are many shapes), random inputs in more copies than twice
+the L2 holds. In long turns of large products the chip is held back by its power limit. A product whose result
 differs from torch's has no figure. `_nk`: the weights are [n, k] and the product is x @ w.T, both operands along k;
 without it both are row-major. `_vs_torch` is torch's time over ours (of host time, `submit`, ours over torch's),
 `_vs_read` our share of the speed of a kernel that only reads as many bytes. `gemv` is one row, its `_min` the worst of
@@ -77,6 +78,8 @@ the seven shapes above 100 MB in bfloat16; `w8a16` and `w8a8` have float8 weight
 tokens, 4096 to 14336. `mm_new_shape_ms` is the slowest first call of a shape in a new process with a warm cache of
 kernels. `mm_invariant_` is the time of a product by default over that under `batch_invariant`, the smallest of three layers.""",
 }
+
+LONG_TURN_S = 0.3
 
 # What stands in the way of a product that is behind, as far as it is known: beginning and end of names, and the reason.
 OBSTACLES = [
@@ -94,7 +97,7 @@ OBSTACLES = [
     ("mm_fp8_", "_vs_row", "the sum of every 128 of k is multiplied by the scales of its blocks"),
     ("mm_gemv_", "_vs_read", "starting and ending a kernel weighs more the fewer bytes it reads"),
     ("mm_invariant_", "_m1_min_vs_default", "one row takes the kernel of 16 and its order of sums"),
-    ("mm_fused_", "", "the tensor cores of a multiprocessor rest while it finishes and stores a tile"),
+    ("mm_fused_", "", "in long turns the power limit holds both back; in short ones ours are ahead"),
     *(
         (begin, "", "k is not split among blocks, for the bits of a row, so that few tiles leave multiprocessors idle")
         for begin in ("mm_bf16_1024_", "mm_bf16_2048_", "mm_f16_1024_", "mm_f16_2048_", "mm_llm_")
@@ -161,7 +164,7 @@ def row(limit: Limit, figure: dict[str, Any] | None, values: dict[str, float]) -
     time = figure.get("us", figure.get("ours_us"))
     ratio = torch_ratio(figure)
     cells = [
-        f"`{limit.name}`",
+        label(limit.name, figure),
         wanted,
         number(value) + unit,
         "yes" if limit.holds(values) else "**no**",
@@ -231,11 +234,17 @@ def matrix_section(result: Result, limits: list[Limit], values: dict[str, float]
     return parts
 
 
+def label(name: str, figure: dict[str, Any] | None) -> str:
+    """The name, and the length of a turn where it is long."""
+    turn_s = float((figure or {}).get("turn_s", 0))
+    return f"`{name}` ({turn_s:g} s)" if turn_s >= LONG_TURN_S else f"`{name}`"
+
+
 def told_row(name: str, figure: dict[str, Any]) -> str:
     value, goal, ratio = figure["value"], figure.get("goal"), torch_ratio(figure)
     us = figure.get("us", figure.get("ours_us"))
     aim = "" if goal is None else f"{goal:g}: {'reached' if value >= goal else 'not yet'}"
-    cells = [f"`{name}`", number(value), aim, f"{us:.1f}" if us else "", f"{ratio:.2f}" if ratio else ""]
+    cells = [label(name, figure), number(value), aim, f"{us:.1f}" if us else "", f"{ratio:.2f}" if ratio else ""]
     return f"| {' | '.join(cells)} |".replace("  ", " ")
 
 
