@@ -10,6 +10,7 @@
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/create/create.h"
 #include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/matmul/matmul_space_test.h"
 #include "tests/support/testing.h"
 
 namespace gpukit {
@@ -21,23 +22,10 @@ using cuda::Gemm80Plan;
 using cuda::Gemm80Tile;
 using cuda::plan_gemm80;
 using testing::kCuda;
+using testing::matmul_space;
 
-/// Row-major a, b and out, without batches.
-MatmulSpace space(int64_t m, int64_t n, int64_t k) {
-  MatmulSpace s = {};
-  s.m = m, s.n = n, s.k = k;
-  s.a_m = k, s.a_k = 1;
-  s.b_k = n, s.b_n = 1;
-  s.out_m = n, s.out_n = 1;
-  s.batches = 1;
-  return s;
-}
-/// The same with b[n][k].
-MatmulSpace linear_space(int64_t m, int64_t n, int64_t k) {
-  MatmulSpace s = space(m, n, k);
-  s.b_k = 1, s.b_n = k;
-  return s;
-}
+/// b[n][k].
+MatmulSpace linear_space(int64_t m, int64_t n, int64_t k) { return matmul_space(m, n, k, true); }
 Gemm80Plan plan(const MatmulSpace& s, int sm_count = 132, DType dtype = DType::bfloat16) {
   return plan_gemm80(s, dtype, true, true, sm_count);
 }
@@ -62,7 +50,7 @@ TEST(Gemm80, TilesFitAChipWith100Kilobytes) {
 }
 
 TEST(Gemm80, PlanSeesLayouts) {
-  Gemm80Plan p = plan(space(512, 512, 512));
+  Gemm80Plan p = plan(matmul_space(512, 512, 512));
   EXPECT_EQ(p.a, Major::k);
   EXPECT_EQ(p.b, Major::mn);
   p = plan(linear_space(512, 512, 512));
@@ -72,13 +60,13 @@ TEST(Gemm80, PlanSeesLayouts) {
   s.a_m = 3;
   EXPECT_EQ(plan(s).a, Major::k);
   // What no 16-byte copy can read.
-  EXPECT_EQ(plan(space(512, 511, 512)).tile, Gemm80Tile::any);
-  EXPECT_EQ(plan_gemm80(space(512, 512, 512), DType::bfloat16, false, true, 132).tile, Gemm80Tile::any);
-  s = space(512, 512, 512);
+  EXPECT_EQ(plan(matmul_space(512, 511, 512)).tile, Gemm80Tile::any);
+  EXPECT_EQ(plan_gemm80(matmul_space(512, 512, 512), DType::bfloat16, false, true, 132).tile, Gemm80Tile::any);
+  s = matmul_space(512, 512, 512);
   s.a_k = 2;
   EXPECT_EQ(plan(s).a, Major::any);
   EXPECT_EQ(plan(s).b, Major::any);
-  s = space(64, 64, 64);
+  s = matmul_space(64, 64, 64);
   s.batches = 2, s.batch_rank = 1, s.batch_shape[0] = 2, s.batch_b[0] = 64 * 64;
   EXPECT_EQ(plan(s).tile, Gemm80Tile::t64x64);
   s.batch_b[0] = 64 * 64 + 4;
@@ -102,16 +90,16 @@ TEST(Gemm80, PlanSwapsColumnsForRows) {
   EXPECT_FALSE(plan(s).swapped);
   s.out_m = 1, s.out_n = 512;
   EXPECT_TRUE(plan(s).swapped);
-  const Gemm80Plan p = plan(space(4096, 16, 4096));
+  const Gemm80Plan p = plan(matmul_space(4096, 16, 4096));
   EXPECT_TRUE(p.swapped);
   EXPECT_EQ(p.a, Major::mn);  // b was, and is the left one now
   EXPECT_EQ(p.b, Major::k);
   EXPECT_EQ(plan(linear_space(4096, 16, 4096)).tile, Gemm80Tile::t16x32);
-  EXPECT_FALSE(plan(space(16, 16, 64)).swapped);
+  EXPECT_FALSE(plan(matmul_space(16, 16, 64)).swapped);
 }
 
 MatmulSpace space_of(const Array& out, const Array& a, const Array& b) {
-  MatmulSpace s = space(a.shape(0), b.shape(1), a.shape(1));
+  MatmulSpace s = matmul_space(a.shape(0), b.shape(1), a.shape(1));
   s.a_m = a.strides()[0], s.a_k = a.strides()[1];
   s.b_k = b.strides()[0], s.b_n = b.strides()[1];
   s.out_m = out.strides()[0], s.out_n = out.strides()[1];

@@ -4,23 +4,14 @@
 
 #include <utility>
 
+#include "gpukit/ops/matmul/matmul_space_test.h"
+
 namespace gpukit::cuda {
 namespace {
 
-/// A row-major product [m, k] x [k, n]; `b_along_k`: b is the transpose of a row-major [n, k].
+/// b[n][k] unless `b_along_k` is false.
 MatmulSpace make_space(int64_t m, int64_t n, int64_t k, bool b_along_k = true) {
-  MatmulSpace s = {};
-  s.m = m;
-  s.n = n;
-  s.k = k;
-  s.a_m = k;
-  s.a_k = 1;
-  s.b_k = b_along_k ? 1 : n;
-  s.b_n = b_along_k ? k : 1;
-  s.out_m = n;
-  s.out_n = 1;
-  s.batches = 1;
-  return s;
+  return testing::matmul_space(m, n, k, b_along_k);
 }
 
 Gemm90Facts facts(int sm_count = 132, DType out = DType::bfloat16) {

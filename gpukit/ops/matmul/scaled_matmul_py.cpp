@@ -12,6 +12,15 @@ Array optional(const char* op, const char* argument, nb::handle value) {
   return array != nullptr ? *array : Array();
 }
 
+Quantized to_left(const char* op, nb::handle a, nb::handle scale, nb::handle tensor_scale) {
+  return {
+      python::to_array(op, "a", a), optional(op, "scale_a", scale), {}, optional(op, "tensor_scale_a", tensor_scale)};
+}
+Quantized to_right(const char* op, nb::handle b, nb::handle scale, nb::handle zero, nb::handle tensor_scale) {
+  return {python::to_array(op, "b", b), optional(op, "scale_b", scale), optional(op, "zero_b", zero),
+          optional(op, "tensor_scale_b", tensor_scale)};
+}
+
 MatmulKernel to_kernel(const char* op, nb::handle kernel) {
   if (kernel.is_none()) return MatmulKernel::automatic;
   std::string text;
@@ -38,10 +47,8 @@ void bind_scaled_matmul(nb::module_& m) {
          nb::handle tensor_scale_a, nb::handle tensor_scale_b, float alpha, nb::handle bias, nb::handle out_dtype,
          nb::handle out_scale, nb::handle kernel, nb::handle out) {
         constexpr const char* kOp = "scaled_matmul";
-        const Quantized left(to_array(kOp, "a", a), optional(kOp, "scale_a", scale_a), {},
-                             optional(kOp, "tensor_scale_a", tensor_scale_a));
-        const Quantized right(to_array(kOp, "b", b), optional(kOp, "scale_b", scale_b), optional(kOp, "zero_b", zero_b),
-                              optional(kOp, "tensor_scale_b", tensor_scale_b));
+        const Quantized left = to_left(kOp, a, scale_a, tensor_scale_a);
+        const Quantized right = to_right(kOp, b, scale_b, zero_b, tensor_scale_b);
         const ScaledMatmulOptions options = to_options(kOp, alpha, bias, out_dtype, out_scale, kernel);
         return with_out(kOp, out, [&](const Array* target) { return scaled_matmul(left, right, options, target); });
       },
@@ -61,10 +68,8 @@ void bind_scaled_matmul(nb::module_& m) {
          nb::handle zero_b, nb::handle tensor_scale_a, nb::handle tensor_scale_b, float alpha, nb::handle bias,
          nb::handle out_dtype, nb::handle out_scale, nb::handle out) {
         constexpr const char* kOp = "grouped_matmul";
-        const Quantized left(to_array(kOp, "a", a), optional(kOp, "scale_a", scale_a), {},
-                             optional(kOp, "tensor_scale_a", tensor_scale_a));
-        const Quantized right(to_array(kOp, "b", b), optional(kOp, "scale_b", scale_b), optional(kOp, "zero_b", zero_b),
-                              optional(kOp, "tensor_scale_b", tensor_scale_b));
+        const Quantized left = to_left(kOp, a, scale_a, tensor_scale_a);
+        const Quantized right = to_right(kOp, b, scale_b, zero_b, tensor_scale_b);
         const Array& ids = to_array(kOp, "row_expert_ids", row_expert_ids);
         const ScaledMatmulOptions options = to_options(kOp, alpha, bias, out_dtype, out_scale);
         return with_out(kOp, out,
@@ -81,10 +86,8 @@ void bind_scaled_matmul(nb::module_& m) {
          nb::handle zero_b, nb::handle tensor_scale_a, nb::handle tensor_scale_b, float alpha, nb::handle bias,
          nb::handle out_dtype, nb::handle out_scale) {
         constexpr const char* kOp = "explain_grouped_matmul";
-        const Quantized left(to_array(kOp, "a", a), optional(kOp, "scale_a", scale_a), {},
-                             optional(kOp, "tensor_scale_a", tensor_scale_a));
-        const Quantized right(to_array(kOp, "b", b), optional(kOp, "scale_b", scale_b), optional(kOp, "zero_b", zero_b),
-                              optional(kOp, "tensor_scale_b", tensor_scale_b));
+        const Quantized left = to_left(kOp, a, scale_a, tensor_scale_a);
+        const Quantized right = to_right(kOp, b, scale_b, zero_b, tensor_scale_b);
         const Array& ids = to_array(kOp, "row_expert_ids", row_expert_ids);
         const ScaledMatmulOptions options = to_options(kOp, alpha, bias, out_dtype, out_scale);
         return in_scope([&] { return explain_grouped_matmul(left, right, ids, options); });
