@@ -44,7 +44,7 @@ SECTIONS = [
     ("Reductions", "sum mean prod max min argmax argmin any all var std sum_axis cumsum"),
     ("Matrix products", "matmul explain_matmul batched_matmul transpose linear linear_swiglu linear_bias_gelu"),
     ("Determinism", "determinism get_determinism"),
-    ("Quantised arrays", "quantize dequantize scaled_matmul grouped_matmul explain_grouped_matmul"),
+    ("Quantised arrays", "quantize dequantize scaled_matmul grouped_matmul explain_grouped_matmul pack"),
     ("Indices", "take take_along_axis gather scatter put_along_axis nonzero argwhere compress"),
     (
         "Shapes",

@@ -1359,6 +1359,11 @@ def explain_matmul(a: object, b: object, *, use_tf32: object | None = None, prec
 def batched_matmul(a: object, b: object, *, out: object | None = None) -> GPUArray:
     """Products of two 3-D or two 4-D arrays with equal batch dimensions."""
 
+def pack(x: GPUArray) -> GPUArray:
+    """
+    x in the layout that the matrix kernels of a GPU read fastest: the last axis dense, every row at a multiple of 16 bytes. x itself where it lies so, else a copy. For weights [n, k], codes and scales, once.
+    """
+
 def transpose(a: object) -> GPUArray:
     """The transposed view of a 2-D array."""
 

@@ -10,5 +10,6 @@ DEDICATED = {
     "dequantize": "test_quantize.py::test_round_trip_error",
     "scaled_matmul": "test_scaled_matmul.py::test_two_errors",
     "grouped_matmul": "test_grouped_matmul.py::test_against_float64",
+    "pack": "test_pack.py::test_layout",
     "explain_grouped_matmul": "test_grouped_matmul.py::test_explain",
 }

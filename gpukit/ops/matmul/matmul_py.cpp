@@ -1,6 +1,7 @@
 #include <nanobind/stl/string.h>
 
 #include "gpukit/ops/matmul/matmul.h"
+#include "gpukit/ops/matmul/pack.h"
 #include "gpukit/python/bind.h"
 
 namespace gpukit {
@@ -84,6 +85,16 @@ void bind_matmul(nb::module_& m) {
       },
       "a"_a, "b"_a, nb::kw_only(), "out"_a = nb::none(),
       "Products of two 3-D or two 4-D arrays with equal batch dimensions.");
+  m.def(
+      "pack",
+      [](const python::ArrayObject& x) -> python::ArrayObject {
+        const Array& source = python::to_array("pack", "x", x);
+        if (is_packed_rows(source)) return x;
+        return python::wrap(python::in_scope([&] { return pack(source); }));
+      },
+      "x"_a,
+      "x in the layout that the matrix kernels of a GPU read fastest: the last axis dense, every row at a multiple of "
+      "16 bytes. x itself where it lies so, else a copy. For weights [n, k], codes and scales, once.");
   m.def(
       "transpose", [](nb::handle a) { return python::wrap(transpose(python::to_array("transpose", "a", a))); }, "a"_a,
       "The transposed view of a 2-D array.");
