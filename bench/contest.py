@@ -18,6 +18,7 @@ Calls = Sequence[Call]  # the same work, each on its own copy of the inputs
 ROUNDS = 5
 CLOSE_S = 0.06  # a turn, where a limit lies near 1
 MANY_S = 0.02  # a turn, where many shapes are measured
+READER_S = 0.003  # a turn, where the fastest launch of a ceiling is found
 LEAST_S = 0.0  # of every turn; --turn sets it
 LLM_ROWS = (16, 64, 256, 2048)
 LLM_WEIGHTS = (  # k, n of Qwen2.5-7B and Llama-3-8B
@@ -29,6 +30,11 @@ DIVIDE = 1  # of every size; more than 1 where the program itself is tested
 
 def size(value: int) -> int:
     return value if DIVIDE == 1 else max(16, value // DIVIDE // 16 * 16)
+
+
+def rounds_of_many() -> int:
+    """Turns of each contender where there are many: fewer when they are long."""
+    return ROUNDS if LEAST_S <= MANY_S else 3
 
 
 def geomean(values: Sequence[float]) -> float:
@@ -88,14 +94,17 @@ class Contest:
     def theirs(self, calls: Calls) -> list[Any]:
         return [self.peer.timer(calls)]
 
-    def readers(self, nbytes: int) -> list[Any]:
-        """Kernels that only read that many bytes, in as many copies."""
+    def reader(self, nbytes: int) -> list[Any]:
+        """A kernel that only reads that many bytes, in as many copies: the fastest launch of it in short turns."""
         from pygpukit.benchmark.ceilings import read_timers
+        from pygpukit.benchmark.timing import Effort, take_turns
 
         words = -(-nbytes // 16) * 4
         self._seed += 1
         data = self.gp.random.randint(0, 1 << 30, (self.copies(nbytes) * words,), dtype="int32", seed=self._seed)
-        return read_timers([data[i : i + words] for i in range(0, data.size, words)])
+        timers = read_timers([data[i : i + words] for i in range(0, data.size, words)])
+        samples = take_turns(timers, Effort(warmup=1, iterations=ROUNDS, turn_us=READER_S * 1e6 / DIVIDE**2))
+        return [min(zip(timers, samples, strict=True), key=lambda pair: pair[1].median)[0]]
 
     def agree(self, ours: Call, theirs: Call, bound: float) -> None:
         """Raises where the results differ by more than `bound`, by their norms: a wrong product has no speed."""
@@ -110,7 +119,9 @@ class Contest:
         if not apart <= bound**2 * whole or not whole > 0:
             raise AssertionError(f"results differ: {apart:.3g} of {whole:.3g} in squares, bound {bound:g}")
 
-    def race(self, contenders: dict[str, Callable[[], list[Any]]], turn_s: float) -> dict[str, float]:
+    def race(
+        self, contenders: dict[str, Callable[[], list[Any]]], turn_s: float, rounds: int = ROUNDS
+    ) -> dict[str, float]:
         """Median microseconds of one call of each contender that could be set up: of its fastest timer."""
         from pygpukit.benchmark.timing import Effort, take_turns
 
@@ -120,7 +131,7 @@ class Contest:
             with self.guard(name):
                 timers += [(name, timer) for timer in make()]
         self.turn_s = max(turn_s, LEAST_S)
-        effort = Effort(warmup=1, iterations=ROUNDS, turn_us=self.turn_s * 1e6 / DIVIDE**2)
+        effort = Effort(warmup=1, iterations=rounds, turn_us=self.turn_s * 1e6 / DIVIDE**2)
         samples = take_turns([timer for _, timer in timers], effort)
         found: dict[str, float] = {}
         for (name, _), sample in zip(timers, samples, strict=True):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from contest import MANY_S, Call, Contest, geomean, size
+from contest import MANY_S, Call, Contest, geomean, rounds_of_many, size
 
 SHAPES = (  # k, n; those above 100 MB in bfloat16 are limited in their share of the ceiling
     (4096, 4096), (4096, 14336), (14336, 4096), (8192, 8192), (8192, 29568), (29568, 8192), (3584, 18944), (18944, 3584),
@@ -95,7 +95,7 @@ def measure_shape(c: Contest, k: int, n: int) -> dict[str, float]:
     c.agree(ours[0], theirs[0], 1e-2)
     enter("bf16", lambda: c.ours(ours))
     enter("torch", lambda: c.theirs(theirs))
-    enter("read_bf16", lambda: c.readers(weights[0].nbytes))
+    enter("read_bf16", lambda: c.reader(weights[0].nbytes))
     results = gp.zeros((max(ROWS), nn), dtype="bfloat16")
     many = c.normal((max(ROWS), kk), "bfloat16")
     for m in ROWS if (k, n) in LARGE else ():
@@ -108,14 +108,14 @@ def measure_shape(c: Contest, k: int, n: int) -> dict[str, float]:
             quantised = quantised_calls(c, form, rows, stored, result)
             c.agree(quantised[0], theirs[0], form.bound)
             enter(name, functools.partial(c.ours, quantised))
-            enter(f"read_{name}", functools.partial(c.readers, sum(array.nbytes for array in stored[0])))
+            enter(f"read_{name}", functools.partial(c.reader, sum(array.nbytes for array in stored[0])))
             if name == "w8a16" and (k, n) in LARGE:
                 for m in ROWS:
                     some = quantised_calls(c, form, [many[:m]], stored, results[:m])
                     enter(f"w8a16_m{m}", functools.partial(c.ours, some))
     if (k, n) in LARGE:
         enter("torch_int4", lambda: c.theirs(torch_int4_calls(c, kk, nn)))
-    return {name.split()[1]: us for name, us in c.race(contenders, MANY_S).items()}
+    return {name.split()[1]: us for name, us in c.race(contenders, MANY_S, rounds_of_many()).items()}
 
 
 def measure(gp: Any, torch: Any, report: Any) -> None:
@@ -127,11 +127,12 @@ def measure(gp: Any, torch: Any, report: Any) -> None:
     for (k, n), us in times.items():
         with c.guard(f"mm_gemv_bf16_{k}x{n}"):
             c.add_ratio(f"mm_gemv_bf16_{k}x{n}_vs_torch", us["bf16"], us["torch"])
-            report.add(
-                f"mm_gemv_bf16_{k}x{n}_vs_read", us["read_bf16"] / us["bf16"], us=us["bf16"], read_us=us["read_bf16"]
-            )
+            ceiling = us["read_bf16"]
+            details = {"us": us["bf16"], "read_us": ceiling, "turn_s": c.turn_s}
+            report.add(f"mm_gemv_bf16_{k}x{n}_vs_read", ceiling / us["bf16"], **details)
     with c.guard("mm_gemv_bf16_geomean"):
-        report.add("mm_gemv_bf16_geomean_vs_torch", geomean([times[s]["torch"] / times[s]["bf16"] for s in SHAPES]))
+        ratios = [times[s]["torch"] / times[s]["bf16"] for s in SHAPES]
+        report.add("mm_gemv_bf16_geomean_vs_torch", geomean(ratios), turn_s=c.turn_s)
     for name in ("bf16", *FORMATS):
         shapes = {
             f"{k}x{n}": {"us": us[name], "vs_torch": us["torch"] / us[name], "vs_read": us[f"read_{name}"] / us[name]}
@@ -156,4 +157,4 @@ def add_worst(
     with c.guard(name):
         ratios = {(k, n): times[k, n][peer] / times[k, n][ours] for k, n in LARGE}
         k, n = min(ratios, key=lambda shape: ratios[shape])
-        c.report.add(name, ratios[k, n], shape=f"{k}x{n}", us=times[k, n][ours], **details)
+        c.report.add(name, ratios[k, n], shape=f"{k}x{n}", us=times[k, n][ours], turn_s=c.turn_s, **details)

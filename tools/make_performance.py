@@ -69,7 +69,7 @@ program; `make gpu-test` runs it and checks every limit."""
 NOTES = {
     "Matrix products": """Our own kernels, `mm_lt` apart: that is what serves by default with cuBLASLt installed, over all
 shapes of square products and of layers. GPU time of a graph of calls, contenders in turns, medians of five turns of
-0.3 s where the row says so, else 0.06 s (0.02 s where there are many shapes), random inputs in more copies than twice
+0.3 s where the row says so (three for `gemv` and `invariant`), else 0.06 s (0.02 s where there are many shapes), random inputs in more copies than twice
 the L2 holds. A product whose result
 differs from torch's has no figure. `_nk`: the weights are [n, k] and the product is x @ w.T, both operands along k;
 without it both are row-major. `_vs_torch` is torch's time over ours (of host time, `submit`, ours over torch's),
