@@ -40,18 +40,6 @@ constexpr Instance kInstances[] = {
     {Types::same, 128, 128, true, false, Store::boxes, 370},
     {Types::same, 128, 256, true, true, Store::boxes, 690},
     {Types::same, 128, 128, true, true, Store::boxes, 370},
-    {Types::same, 64, 16, false, false, Store::turned_boxes, 115},
-    {Types::same, 64, 32, false, false, Store::turned_boxes, 120},
-    {Types::same, 64, 64, false, false, Store::turned_boxes, 135},
-    {Types::same, 128, 16, false, false, Store::turned_boxes, 145},
-    {Types::same, 128, 32, false, false, Store::turned_boxes, 165},
-    {Types::same, 128, 64, false, false, Store::turned_boxes, 215},
-    {Types::same, 64, 16, true, false, Store::turned_boxes, 115},
-    {Types::same, 64, 32, true, false, Store::turned_boxes, 120},
-    {Types::same, 64, 64, true, false, Store::turned_boxes, 135},
-    {Types::same, 128, 16, true, false, Store::turned_boxes, 145},
-    {Types::same, 128, 32, true, false, Store::turned_boxes, 165},
-    {Types::same, 128, 64, true, false, Store::turned_boxes, 215},
     {Types::same, 128, 128, false, false, Store::elements, 480},
     {Types::same, 128, 128, false, true, Store::elements, 480},
     {Types::same, 128, 128, true, false, Store::elements, 480},
@@ -114,6 +102,27 @@ const std::vector<jit::KernelSet> kernels = [] {
     sets.emplace_back("gpukit/ops/matmul/gemm90.cuh", std::vector<std::string>{name_of(i)}, dtypes,
                       std::vector<std::string>{"90a"});
   }
+  return sets;
+}();
+
+/// For few rows (gemm90_few.cuh). Of several that serve, the first is taken.
+struct FewInstance {
+  int columns, depth;
+  bool turn;
+};
+
+constexpr FewInstance kFewInstances[] = {
+    {16, 4, false}, {16, 2, false}, {32, 4, false}, {32, 2, false},
+    {64, 2, false}, {16, 2, true},  {32, 2, true},  {64, 2, true},
+};
+
+const std::vector<jit::KernelSet> few_kernels = [] {
+  std::vector<jit::KernelSet> sets;
+  for (const FewInstance& i : kFewInstances)
+    sets.emplace_back("gpukit/ops/matmul/gemm90_few.cuh",
+                      std::vector{"gpukit::gemm90_few<{T}, " + std::to_string(i.columns) + ", " +
+                                  std::to_string(i.depth) + ", " + std::to_string(i.turn) + ">"},
+                      std::vector{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
   return sets;
 }();
 
@@ -189,14 +198,40 @@ double estimate(const Instance& i, int64_t slice, int64_t m, int64_t n, int64_t 
   return static_cast<double>(turns) * (static_cast<double>(ceil_div(k, slice)) * slice_ns + kTileNs);
 }
 
-/// Up to 64 rows of a stand as columns, the smallest number that holds them. So do all rows where b lies along N in
-/// TF32: the unit takes such an operand on the left alone.
+/// Up to 64 rows of a stand as columns. So do all rows where b lies along N in TF32: the unit takes such an operand on
+/// the left alone.
 constexpr int64_t kThin = 64;
 
-bool suits(const Instance& i, int64_t rows, bool thin) {
+bool suits(const Instance& i, bool thin) {
   if (i.store != Store::turned_boxes) return !thin;
-  if (i.types == Types::tf32 && i.turn_a) return true;
-  return thin && i.columns >= rows && (i.types != Types::same || i.columns == 16 || i.columns / 2 < rows);
+  return thin || (i.types == Types::tf32 && i.turn_a);
+}
+
+/// Weights in as few rounds of tiles as shared memory allows, as many for every multiprocessor. A tile has no fewer of
+/// them than columns, or those would come from the L2 more slowly than the weights from memory.
+Gemm90Few plan_few(const FewInstance& i, const Side& weights, int64_t k, int64_t batches, int sm_count) {
+  constexpr int64_t kAhead = 512;
+  const int64_t granule = i.turn ? 64 : 4, all = weights.lanes * batches;
+  const auto round_up = [&](int64_t rows) { return ceil_div(rows, granule) * granule; };
+  const int64_t rounds = ceil_div(all, int64_t{sm_count} * Gemm90Few::kMaxRows);
+  const int64_t most = round_up(std::max<int64_t>(i.columns, ceil_div(all, sm_count * rounds)));
+  const int64_t tiles = ceil_div(weights.lanes, most);
+
+  Gemm90Few few = {};
+  few.rows = static_cast<int32_t>(round_up(ceil_div(weights.lanes, tiles)));
+  few.depth = i.depth;
+  few.stages = std::min(Gemm90Few::kMaxStages, (Gemm90Few::kShared - few.extra_bytes()) / few.stage_bytes(i.columns));
+  few.tiles = static_cast<int32_t>(tiles);
+  few.fills = static_cast<int32_t>(ceil_div(k, i.depth * Gemm90Few::kSlice));
+  few.ahead = static_cast<int32_t>(std::min(k, kAhead) / 8 * 8);
+  few.line = i.turn ? weights.k_stride : weights.lane_stride;
+  few.batch = weights.batch_stride;
+  return few;
+}
+
+/// The deeper a stage, the fewer waits; but memory is kept busy by several of them.
+bool suits(const FewInstance& i, const Gemm90Few& few) {
+  return i.depth == 2 || few.stage_bytes(i.columns) <= Gemm90Few::kShared / 5;
 }
 
 }  // namespace
@@ -226,42 +261,58 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
                      (a.lanes == 1 || fits_engine(out_m, out_bytes)) &&
                      (space.batches == 1 || fits_engine(*out_batch, out_bytes));
 
-  const bool thin = boxes && a.lanes <= kThin && !*turn_a;
-  int best = -1;
-  double best_ns = 0;
-  for (int i = 0; i < static_cast<int>(std::size(kInstances)); ++i) {
-    const Instance& candidate = kInstances[i];
-    const bool swap = candidate.store == Store::turned_boxes;
-    if (candidate.types != *types || (candidate.store == Store::elements) == boxes) continue;
-    if (!suits(candidate, a.lanes, thin)) continue;
-    if (candidate.turn_a != (swap ? *turn_b : *turn_a) || candidate.turn_b != (swap ? *turn_a : *turn_b)) continue;
-    const int64_t m = swap ? b.lanes : a.lanes, n = swap ? a.lanes : b.lanes;
-    const double ns =
-        estimate(candidate, Gemm90Tile::kSliceBytes / bytes, m, n, space.k, space.batches, facts.sm_count);
-    if (best < 0 || ns < best_ns) {
-      best = i;
-      best_ns = ns;
+  const bool thin = boxes && a.lanes <= kThin && !*turn_a, few = thin && *types == Types::same;
+  const auto fastest = [&] {
+    int best = -1;
+    double best_ns = 0;
+    for (int i = 0; i < static_cast<int>(std::size(kInstances)); ++i) {
+      const Instance& candidate = kInstances[i];
+      const bool swap = candidate.store == Store::turned_boxes;
+      if (candidate.types != *types || (candidate.store == Store::elements) == boxes || !suits(candidate, thin))
+        continue;
+      if (candidate.turn_a != (swap ? *turn_b : *turn_a) || candidate.turn_b != (swap ? *turn_a : *turn_b)) continue;
+      const int64_t m = swap ? b.lanes : a.lanes, n = swap ? a.lanes : b.lanes;
+      const double ns =
+          estimate(candidate, Gemm90Tile::kSliceBytes / bytes, m, n, space.k, space.batches, facts.sm_count);
+      if (best < 0 || ns < best_ns) {
+        best = i;
+        best_ns = ns;
+      }
     }
-  }
-  if (best < 0) return std::nullopt;
+    return best;
+  };
 
-  const Instance& chosen = kInstances[best];
-  const bool swap = chosen.store == Store::turned_boxes;
   Gemm90Plan plan = {};
-  plan.instance = best;
+  Instance chosen;
+  if (few) {
+    for (plan.instance = 0;; ++plan.instance) {
+      const FewInstance& i = kFewInstances[plan.instance];
+      if (i.turn != *turn_b || i.columns < a.lanes) continue;
+      plan.few = plan_few(i, b, space.k, space.batches, facts.sm_count);
+      if (!suits(i, plan.few)) continue;
+      chosen = {Types::same, plan.few.rows, i.columns, i.turn, false, Store::elements, 0};
+      break;
+    }
+  } else {
+    plan.instance = fastest();
+    if (plan.instance < 0) return std::nullopt;
+    chosen = kInstances[plan.instance];
+  }
+  const bool swap = few || chosen.store == Store::turned_boxes;
   plan.swapped = flipped != swap;
   plan.tile = {chosen.rows, chosen.columns, static_cast<int>(bytes), static_cast<int>(out_bytes), chosen.store};
   plan.turn_a = chosen.turn_a;
   plan.turn_b = chosen.turn_b;
-  plan.out = boxes ? out_layout(plan.tile, a.lanes, b.lanes, out_m, *out_batch, space.batches, facts.out)
-                   : driver::BoxLayout{};
+  if (chosen.store != Store::elements)
+    plan.out = out_layout(plan.tile, a.lanes, b.lanes, out_m, *out_batch, space.batches, facts.out);
   if (swap) {
     std::swap(a, b);
     std::swap(out_m, out_n);
   }
   const int slice = plan.tile.slice();
   plan.a = layout(a, chosen.turn_a, space.k, space.batches, facts.input, slice, chosen.rows);
-  plan.b = layout(b, chosen.turn_b, space.k, space.batches, facts.input, slice, chosen.columns);
+  plan.b = layout(b, chosen.turn_b, space.k, space.batches, facts.input, slice,
+                  few ? static_cast<int>(b.lanes) : chosen.columns);
   const int64_t row_tiles = ceil_div(a.lanes, chosen.rows), tiles = row_tiles * ceil_div(b.lanes, chosen.columns);
   if (tiles * space.batches > kMax) return std::nullopt;
   plan.grid = static_cast<unsigned>(std::min<int64_t>(tiles * space.batches, facts.sm_count));
@@ -281,19 +332,25 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
 std::string Gemm90Plan::str() const {
   const auto along = [](bool turn, const char* lane) { return turn ? lane : "k"; };
   return "wgmma " + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) + "x" +
-         std::to_string(tile.slice()) + (swapped ? ", sides swapped" : "") + ", " + std::to_string(tile.stages()) +
-         " stages, a along " + along(turn_a, "m") + ", b along " + along(turn_b, "n") + ", stored by " +
-         (tile.store == Store::elements ? "element" : "box") + ", " + std::to_string(grid) + " blocks";
+         std::to_string(tile.slice()) + (swapped ? ", sides swapped" : "") + ", " +
+         std::to_string(few.rows > 0 ? few.stages : tile.stages()) + " stages, a along " + along(turn_a, "m") +
+         ", b along " + along(turn_b, "n") + ", stored by " + (tile.store == Store::elements ? "element" : "box") +
+         ", " + std::to_string(grid) + " blocks";
 }
 
 void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b) {
   const Array& left = plan.swapped ? b : a;
   const Array& right = plan.swapped ? a : b;
-  const jit::LaunchConfig config{.grid_x = plan.grid,
-                                 .block_x = static_cast<unsigned>(plan.tile.threads()),
-                                 .shared_bytes = static_cast<unsigned>(plan.tile.shared_bytes())};
-  const jit::Kernel& kernel = kernels[static_cast<size_t>(plan.instance)].get(0, a.dtype());
-  if (plan.tile.store == Store::elements) {
+  const bool few = plan.few.rows > 0;
+  const int threads = few ? plan.few.threads() : plan.tile.threads();
+  const int shared = few ? plan.few.shared_bytes(plan.tile.columns) : plan.tile.shared_bytes();
+  const jit::LaunchConfig config{
+      .grid_x = plan.grid, .block_x = static_cast<unsigned>(threads), .shared_bytes = static_cast<unsigned>(shared)};
+  const jit::Kernel& kernel = (few ? few_kernels : kernels)[static_cast<size_t>(plan.instance)].get(0, a.dtype());
+  if (few) {
+    jit::launch(kernel, out.device(), config, jit::Boxes{read(left), plan.a}, jit::Boxes{read(right), plan.b},
+                write(out), read(left), plan.space, plan.few);
+  } else if (plan.tile.store == Store::elements) {
     // The third map is not read; any will do.
     jit::launch(kernel, out.device(), config, jit::Boxes{read(left), plan.a}, jit::Boxes{read(right), plan.b},
                 jit::Boxes{read(left), plan.a}, write(out), plan.space);

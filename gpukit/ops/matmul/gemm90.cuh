@@ -72,18 +72,6 @@ struct Gemm90Slices {
   }
 };
 
-/// Nothing that reads the sums may be moved before this.
-template <int Registers>
-GPUKIT_DEVICE void keep_sums(float (&d)[Registers]) {
-#pragma unroll
-  for (int i = 0; i < Registers; ++i) asm volatile("" : "+f"(d[i])::"memory");
-}
-template <int Registers>
-GPUKIT_DEVICE void keep_sums(int32_t (&d)[Registers]) {
-#pragma unroll
-  for (int i = 0; i < Registers; ++i) asm volatile("" : "+r"(d[i])::"memory");
-}
-
 /// The two rows that a thread multiplies (PairedRows), of 64 turned ones in TF32, at step q of a slice.
 GPUKIT_DEVICE void take_rows(uint32_t (&a)[4], uint32_t from, int q) {
   const PairedRows rows;

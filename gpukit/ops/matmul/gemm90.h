@@ -1,4 +1,4 @@
-// The tensor-core products of sm_90a (gemm90.cuh): which instance serves a shape, and its launch.
+// The tensor-core products of sm_90a (gemm90.cuh, gemm90_few.cuh): which instance serves a shape, and its launch.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,10 @@ namespace gpukit::cuda {
 
 /// An instance, how the operands go into it and the grid. `swapped`: a and b have changed sides, out is turned.
 struct Gemm90Plan {
-  int instance;
+  int instance;  // of gemm90, or of gemm90_few where few.rows > 0
   bool swapped;
   Gemm90Tile tile;
+  Gemm90Few few;
   bool turn_a, turn_b;
   unsigned grid;
   Gemm90Space space;

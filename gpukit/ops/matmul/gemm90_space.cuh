@@ -62,4 +62,26 @@ struct Gemm90Tile {
   }
 };
 
+/// How few rows by many weights (gemm90_few.cuh), all of 16 bits, are cut up: a tile has `rows` weights, and all rows
+/// of the other operand as columns. A stage is `depth` slices of K, as its instance says.
+struct Gemm90Few {
+  int32_t rows, depth, stages;
+  int32_t tiles;        // of one matrix of weights
+  int32_t fills;        // stages of a tile
+  int32_t ahead;        // elements of K that are asked for before the copy engine starts
+  int64_t line, batch;  // elements between lines and matrices of weights
+
+  static constexpr int kSlice = 64, kLoaders = 2, kMaxRows = 128, kMaxStages = 32, kShared = 227 * 1024;
+  static constexpr int kMaxThreads = kMaxRows / 64 * 128 + kLoaders * 32;
+
+  constexpr int consumers() const { return (rows + 63) / 64; }
+  constexpr int threads() const { return consumers() * 128 + kLoaders * 32; }
+  /// Of a slice: whole groups of eight, which the swizzle is made of.
+  constexpr int weight_bytes() const { return (rows + 7) / 8 * 1024; }
+  constexpr int stage_bytes(int columns) const { return depth * (weight_bytes() + columns * 128); }
+  /// Beside the stages: the alignment, barriers, and what the last warpgroup reads beyond the weights.
+  constexpr int extra_bytes() const { return 1024 + kMaxStages * 16 + consumers() * 8192 - weight_bytes(); }
+  constexpr int shared_bytes(int columns) const { return stages * stage_bytes(columns) + extra_bytes(); }
+};
+
 }  // namespace gpukit

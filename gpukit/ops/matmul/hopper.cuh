@@ -47,6 +47,20 @@ GPUKIT_DEVICE void tile_load(uint32_t to, const TileMap* map, uint32_t barrier, 
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
       : "memory");
 }
+/// The same with a policy for the L2.
+GPUKIT_DEVICE void tile_load(uint32_t to, const TileMap* map, uint32_t barrier, int x, int y, int z, uint64_t policy) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "
+      "{%3, %4, %5}], [%2], %6;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "l"(policy)
+      : "memory");
+}
+/// For what is read once: it is the first to leave the L2.
+GPUKIT_DEVICE uint64_t cache_policy_once() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
 /// Box from shared memory to element (x, y) of batch z; what lies outside is dropped.
 GPUKIT_DEVICE void tile_store(const TileMap* map, uint32_t from, int x, int y, int z) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
@@ -75,6 +89,17 @@ GPUKIT_DEVICE void store_matrices_transposed(uint32_t address, uint32_t m0, uint
                : "memory");
 }
 
+/// An 8 x 8 matrix of 16-bit elements, a pair of row lane / 4 in each lane, transposed.
+GPUKIT_DEVICE uint32_t turn_matrix(uint32_t pair) {
+  uint32_t turned;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(pair));
+  return turned;
+}
+
+/// Asks for bytes to be in the L2 soon, a multiple of 16.
+GPUKIT_DEVICE void prefetch_bytes(const void* p, int bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(p), "r"(bytes) : "memory");
+}
 /// Asks for a line of memory to be in the L2 soon.
 GPUKIT_DEVICE void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
@@ -92,6 +117,18 @@ GPUKIT_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligne
 template <int Pending>
 GPUKIT_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+}
+
+/// Nothing that reads the sums may be moved before this.
+template <int Registers>
+GPUKIT_DEVICE void keep_sums(float (&d)[Registers]) {
+#pragma unroll
+  for (int i = 0; i < Registers; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+template <int Registers>
+GPUKIT_DEVICE void keep_sums(int32_t (&d)[Registers]) {
+#pragma unroll
+  for (int i = 0; i < Registers; ++i) asm volatile("" : "+r"(d[i])::"memory");
 }
 
 /// A shared tile with 128-byte swizzle as wgmma reads it: `leading` and `stride` bytes between its 8-row groups.
