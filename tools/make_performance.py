@@ -97,7 +97,7 @@ OBSTACLES = [
     ("mm_fp8_", "_vs_row", "the sum of every 128 of k is multiplied by the scales of its blocks"),
     ("mm_gemv_", "_vs_read", "starting and ending a kernel weighs more the fewer bytes it reads"),
     ("mm_invariant_", "_m1_min_vs_default", "one row takes the kernel of 16 and its order of sums"),
-    ("mm_fused_", "", "ahead in turns of 0.06 s, not in those of 0.3 s; why is not measured yet"),
+    ("mm_fused_", "", "at the chip's power limit the product itself takes nearly all of the time"),
     *(
         (begin, "", "k is not split among blocks, for the bits of a row, so that few tiles leave multiprocessors idle")
         for begin in ("mm_bf16_1024_", "mm_bf16_2048_", "mm_f16_1024_", "mm_f16_2048_", "mm_llm_")

@@ -57,7 +57,7 @@ def test_linear(device, rng, dtype, shape):
     close(out, silu(product + exact(b)), dtype)
 
 
-@pytest.mark.parametrize("k", [8, 200])
+@pytest.mark.parametrize("k", [8, 200, 600])
 def test_rows_do_not_depend_on_the_tiles(device, rng, k):
     """Several tiles a multiprocessor are shared out differently than one; the bits stay."""
     x, w = make(rng, (2000, k), "bfloat16"), make(rng, (4104, k), "bfloat16", k**-0.5)
@@ -67,12 +67,14 @@ def test_rows_do_not_depend_on_the_tiles(device, rng, k):
         for options, few_options in [
             ({"bias": b, "activation": "gelu"}, {"bias": b, "activation": "gelu"}),
             ({"residual": r}, {"residual": r[rows]}),
+            ({"bias": b, "activation": "gelu", "residual": r}, {"bias": b, "activation": "gelu", "residual": r[rows]}),
         ]:
             all_rows = gp.linear(x, w, **options)
             assert np.array_equal(exact(all_rows[rows]), exact(gp.linear(few, w, **few_options)))
     want = exact(x) @ exact(w).T
     close(gp.linear(x, w, b, activation="gelu"), gelu(want + exact(b)), "bfloat16")
     close(gp.linear(x, w, residual=r), want + exact(r), "bfloat16")
+    close(gp.linear(x, w, b, activation="gelu", residual=r), gelu(want + exact(b)) + exact(r), "bfloat16")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

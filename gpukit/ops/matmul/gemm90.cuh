@@ -72,6 +72,25 @@ struct Gemm90Slices {
   }
 };
 
+/// Boxes of another array that follow the slices of a tile through the ring: kCount stages, or none, of kBoxes boxes of
+/// all its rows. A consumer adds those of 64 rows.
+template <typename Slices, int Rows, int kBoxes, int kCount>
+struct AddedBoxes {
+  Slices from[kCount > 0 ? kCount : 1];
+  int row;
+  bool last;  // the consumer has no further rows in them
+
+  template <typename Out, int kBytes, typename V>
+  GPUKIT_DEVICE void add(V* v, int box) const {
+    if constexpr (kCount > 0) add_box<Out, kBytes>(v, from[box / kBoxes].wait() + (box % kBoxes * Rows + row) * kBytes);
+  }
+  /// The box has been read by all threads.
+  GPUKIT_DEVICE void release(int box) const {
+    const Slices& read = from[box / kBoxes];
+    if (kCount > 0 && last && box % kBoxes == kBoxes - 1) read.release(read.ring.stage);
+  }
+};
+
 /// The two rows that a thread multiplies (PairedRows), of 64 turned ones in TF32, at step q of a slice.
 GPUKIT_DEVICE void take_rows(uint32_t (&a)[4], uint32_t from, int q) {
   const PairedRows rows;
@@ -181,7 +200,8 @@ GPUKIT_DEVICE void add_slices(float (&total)[Columns / 2], Slices& slices, float
 }
 
 /// The whole of a block's work. `kPair`: the columns of a tile are half those of b, half the same ones of `other`.
-/// `kTurns`: a consumer multiplies every second tile, all its rows, and finishes it while the other one multiplies.
+/// Where `finish` adds a tile, it is one of `other`. `kTurns`: a consumer multiplies every second tile, all its rows,
+/// and finishes it while the other one multiplies.
 template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, Gemm90Store kStore, bool kPair,
           bool kTurns = false, typename F, typename Blocks = NoBlocks, typename Tiles = AllTiles>
 GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap* other, const TileMap* boxes, Out* out,
@@ -197,7 +217,13 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   constexpr int kBoxBytes = kSlice * kTile.kSliceBytes;  // of a turned operand, kSlice lanes by a slice
   constexpr int kParts = kTurns ? kConsumers : 1;        // of 64 rows, that a consumer multiplies
   constexpr int kTurnBarrier = 1 + kConsumers;           // one a consumer, after those of their stores
-  static_assert(kStages >= 3, "too few stages");
+  // A tile that is added comes in boxes of all its rows, in as few stages as hold them.
+  constexpr int kBoxes = kOutColumns * static_cast<int>(sizeof(Out)) / kTile.box_bytes();
+  constexpr int kAddedBytes = Rows * kTile.box_bytes();
+  constexpr int kAdded = F::kAdds ? (kBoxes - 1) / (kStageBytes / kAddedBytes) + 1 : 0;
+  constexpr int kStageBoxes = F::kAdds ? kBoxes / kAdded : 1;
+  static_assert(kStages >= 3 && kStages > kAdded, "too few stages");
+  static_assert(!F::kAdds || (kAdded * kStageBoxes == kBoxes && !kPair), "as many boxes in every stage");
   static_assert(!kTakesA || kStore == Gemm90Store::turned_boxes, "rows in pairs leave by turned boxes alone");
   static_assert(!kTurns || !kSumsInSlices<T>, "no room for the totals of a whole tile");
   // In turns the last stage of a tile may be released after the first ones of the next. A loader that came by a stage
@@ -217,13 +243,13 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
     barrier_publish();
     tile_prefetch(a);
     tile_prefetch(b);
-    if (kPair) tile_prefetch(other);
+    if (kPair || F::kAdds) tile_prefetch(other);
     if (kStore != Gemm90Store::elements) tile_prefetch(boxes);
   }
   __syncthreads();
 
   const int tiles = walk.template count<Rows, kOutColumns>(s);
-  const int slices = (s.k + kSlice - 1) / kSlice;
+  const int slices = (s.k + kSlice - 1) / kSlice, loads = slices + kAdded;
 
   if (warpgroup == 0) {
     if (kConsumers == 2) give_registers<40>();
@@ -233,13 +259,22 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
     Gemm90Ring<kStages> ring(1);
     ring.skip(loader);
     int i = loader;
-    for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x), i -= slices) {
+    for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x), i -= loads) {
       const Gemm90At at = walk.template at<Rows, kOutColumns>(s, tile);
-      for (; i < slices; i += kLoaders, ring.skip(kLoaders)) {
+      for (; i < loads; i += kLoaders, ring.skip(kLoaders)) {
         barrier_wait(empty + ring.stage * 8, ring.phase);
         const uint32_t ready = full + ring.stage * 8;
-        barrier_expect(ready, kStageBytes);
         const uint32_t to_a = base + ring.stage * kStageBytes, to_b = to_a + kTile.a_bytes();
+        if (kAdded > 0 && i >= slices) {
+          constexpr int kWidth = kTile.box_bytes() / static_cast<int>(sizeof(Out));
+          barrier_expect(ready, kStageBoxes * kAddedBytes);
+#pragma unroll
+          for (int j = 0; j < kStageBoxes; ++j)
+            tile_load(to_a + j * kAddedBytes, other, ready, at.column + ((i - slices) * kStageBoxes + j) * kWidth,
+                      at.row, at.batch);
+          continue;
+        }
+        barrier_expect(ready, kStageBytes);
         if (TurnA == 0) {
           tile_load(to_a, a, ready, i * kSlice, at.row, at.batch * s.a_step);
         } else {
@@ -268,17 +303,16 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   const int consumer = warpgroup - 1;
   const bool speaks = threadIdx.x % 128 == 0;
   const int first = kTurns ? consumer : 0, step = static_cast<int>(gridDim.x) * kParts;
-  Gemm90Slices<kStages, kStageBytes> stages{base, full, empty, threadIdx.x % (128 / kReleases) == 0};
+  using Slices = Gemm90Slices<kStages, kStageBytes>;
+  Slices stages{base, full, empty, threadIdx.x % (128 / kReleases) == 0};
   Gemm90Ring<kStages>& ring = stages.ring;
-  ring.skip(first * slices);
+  ring.skip(first * loads);
   using Mma = Wgmma<T, Columns>;
   typename Mma::Sum d[kParts][Columns / 2];  // the totals, where slices are summed apart
   [[maybe_unused]] uint32_t taken[2][2][4];  // two steps of each half of a slice
   for (int tile = static_cast<int>(blockIdx.x + first * gridDim.x); tile < tiles; tile += step) {
     auto at = walk.template at<Rows, kOutColumns>(s, tile);
     if (!kTurns) at.row += consumer * 64;
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) finish.announce({at.row + part * 64, at.column, at.batch}, kOutColumns);
     if (kTurns && tile != static_cast<int>(blockIdx.x)) named_barrier(kTurnBarrier + consumer, kConsumers * 128);
     int previous = 0, i = 0;
     if constexpr (kSumsInSlices<T>) {
@@ -334,6 +368,12 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
       }
       previous = ring.stage;
     }
+    AddedBoxes<Slices, Rows, kStageBoxes, kAdded> added;
+#pragma unroll
+    for (int j = 0; j < kAdded; ++j, ring.next()) {
+      added.from[j] = stages;
+      if (kTurns) stages.wait();
+    }
     // Only now may the other wait for its slices: the barrier of a stage tells a slice from the one before it alone.
     if (kTurns && tile + static_cast<int>(gridDim.x) < tiles)
       named_arrive(kTurnBarrier + 1 - consumer, kConsumers * 128);
@@ -343,7 +383,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
       wgmma_wait<0>();
       stages.release(previous);
     }
-    if (kTurns) ring.skip(slices);
+    if (kTurns) ring.skip(loads);
 #pragma unroll
     for (int part = 0; part < kParts; ++part) keep_sums(d[part]);
 #pragma unroll
@@ -358,7 +398,10 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
       if constexpr (Tiles::kScattered) {
         walk.template store<Out, kOutColumns, kStore>(out, buffers, sums, 1 + consumer, s, at, finish, operands);
       } else if constexpr (kStore == Gemm90Store::boxes) {
-        store_boxes<Out, kOutColumns, kTile.box_bytes()>(boxes, buffers, sums, 1 + consumer, at, finish, operands);
+        added.row = (kTurns ? part : consumer) * 64;
+        added.last = part == kParts - 1;
+        store_boxes<Out, kOutColumns, kTile.box_bytes()>(boxes, buffers, sums, 1 + consumer, at, finish, operands,
+                                                         added);
       } else if constexpr (kStore == Gemm90Store::turned_boxes) {
         finish.template apply_turned<kOutColumns>(d[part], at);
         store_turned<Out, kOutColumns, kTile.turned_columns(), kTakesA>(boxes, buffers, sums, 1 + consumer, at);
@@ -378,14 +421,24 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
 }
 
 /// With an epilogue.
-template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, int Steps, bool kTurns = false>
+template <typename T, typename Out, int Rows, int Columns, int Steps>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90_fused(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
                  const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Space s,
-                 const __grid_constant__ Gemm90Epilogue e, const Out* bias, const Out* residual, const float* scale_m,
+                 const __grid_constant__ Gemm90Epilogue e, const Out* bias, const float* scale_m,
                  const float* scale_n) {
-  run_gemm90<T, Out, Rows, Columns, TurnA, TurnB, Gemm90Store::boxes, false, kTurns>(
-      &a, &b, &b, &boxes, out, s, Finish<Out, Steps>{s, e, bias, residual, scale_m, scale_n});
+  run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(&a, &b, &b, &boxes, out, s,
+                                                                     Finish<Out, Steps>{s, e, bias, scale_m, scale_n});
+}
+
+/// A layer: with a bias, an activation, and `residual`, which is not read where `Steps` does without.
+template <typename T, int Rows, int Columns, int Steps, bool kTurns = false>
+__global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
+    gemm90_linear(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
+                  const __grid_constant__ TileMap residual, const __grid_constant__ TileMap boxes, T* out,
+                  const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Epilogue e, const T* bias) {
+  run_gemm90<T, T, Rows, Columns, 0, 0, Gemm90Store::boxes, false, kTurns>(
+      &a, &b, &residual, &boxes, out, s, Finish<T, Steps>{s, e, bias, nullptr, nullptr});
 }
 
 /// silu(a x b) times (a x other).

@@ -19,7 +19,6 @@ struct Gemm90Epilogue {
   float alpha;
   Activation activation;
   int32_t scale_m, scale_n;  // 0 where one scale serves all rows or columns, else 1
-  int64_t residual_m, residual_batch;
 };
 
 /// How a tile leaves: as boxes with N or with M dense in memory, or element by element with any strides.

@@ -10,6 +10,7 @@ namespace gpukit {
 /// Two neighbours in a row as they are stored.
 template <typename Out>
 struct Pair {
+  using Word = uint64_t;
   static GPUKIT_DEVICE uint64_t of(Out low, Out high) {
     uint64_t pair;
     asm("mov.b64 %0, {%1, %2};" : "=l"(pair) : "r"(bits(low)), "r"(bits(high)));
@@ -20,6 +21,7 @@ struct Pair {
 };
 template <>
 struct Pair<half> {
+  using Word = uint32_t;
   static GPUKIT_DEVICE uint32_t of(float low, float high) {
     uint32_t pair;
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
@@ -28,6 +30,7 @@ struct Pair<half> {
 };
 template <>
 struct Pair<bfloat16> {
+  using Word = uint32_t;
   static GPUKIT_DEVICE uint32_t of(float low, float high) {
     uint32_t pair;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
@@ -51,13 +54,12 @@ GPUKIT_DEVICE float silu_short(float v) { return v * reciprocal_normal(1.0f + ex
 
 /// The sums as they are.
 struct NoFinish {
-  static constexpr bool kBiased = false;
+  static constexpr bool kBiased = false, kAdds = false;  // kAdds: a tile of another array
   template <typename Sum>
   using Value = Sum;
   template <int N>
   struct Operands {};
 
-  GPUKIT_DEVICE void announce(const Gemm90At&, int) const {}
   template <int N>
   GPUKIT_DEVICE void fetch(Operands<N>&, const Gemm90At&) const {}
   template <int N, typename Sum>
@@ -77,36 +79,26 @@ struct alignas(2 * sizeof(Out)) OutPair {
 /// Steps an instance is made for, a sum of these.
 inline constexpr int kScales = 1, kBias = 2, kResidual = 4;  // kBias: and the activation
 
-/// Gemm90Epilogue: see there. A null pointer's step is left out, too. Bias, scales and residual start at multiples of
-/// 16 bytes, and so do the rows of the residual; the output has an even number of columns.
+/// Gemm90Epilogue up to the activation: see there. A null pointer's step is left out, too. Bias and scales start at
+/// multiples of 16 bytes; the output has an even number of columns.
 template <typename Out, int Steps>
 struct Finish {
-  static constexpr bool kBiased = (Steps & kBias) != 0;
+  static constexpr bool kBiased = (Steps & kBias) != 0, kAdds = (Steps & kResidual) != 0;
   template <typename Sum>
   using Value = float;
   /// What N columns need, asked for before it is needed.
   template <int N>
   struct Operands {
-    OutPair<Out> bias[Steps & kBias ? N / 8 : 1], residual[Steps & kResidual ? N / 4 : 1];
+    // Words: pairs of shorter elements would be taken apart, and so waited for, where they are read.
+    typename Pair<Out>::Word bias[Steps & kBias ? N / 8 : 1];
     OutPair<float> scale[Steps & kScales ? N / 8 : 1];
     float scale_m[2];
   };
   const Gemm90Space& s;
   const Gemm90Epilogue& e;
   const Out* bias;
-  const Out* residual;
   const float* scale_m;
   const float* scale_n;
-
-  /// A tile that will be finished later: its 64 rows of the residual may come nearer.
-  GPUKIT_DEVICE void announce(const Gemm90At& at, int columns) const {
-    constexpr int kLine = 128 / static_cast<int>(sizeof(Out));
-    if (!(Steps & kResidual) || residual == nullptr) return;
-    const int thread = static_cast<int>(threadIdx.x) % 128, row = at.row + thread / 2;
-    if (row >= s.m) return;
-    const Out* line = residual + at.batch * e.residual_batch + row * e.residual_m + at.column;
-    for (int c = thread % 2 * kLine; c < columns && at.column + c < s.n; c += 2 * kLine) prefetch_line(line + c);
-  }
 
   /// N columns from `at` on. What lies outside of the output takes its neighbour's place.
   template <int N>
@@ -129,16 +121,7 @@ struct Finish {
     if (Steps & kBias && bias != nullptr) {
 #pragma unroll
       for (int j = 0; j < N / 8; ++j)
-        o.bias[j] = *reinterpret_cast<const OutPair<Out>*>(bias + min(column + j * 8, last));
-    }
-    if (Steps & kResidual && residual != nullptr) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const Out* row = residual + at.batch * e.residual_batch + rows[h] * e.residual_m;
-#pragma unroll
-        for (int j = 0; j < N / 8; ++j)
-          o.residual[j * 2 + h] = *reinterpret_cast<const OutPair<Out>*>(row + min(column + j * 8, last));
-      }
+        o.bias[j] = *reinterpret_cast<const typename Pair<Out>::Word*>(bias + min(column + j * 8, last));
     }
   }
 
@@ -152,7 +135,10 @@ struct Finish {
     }
     if (Steps & kBias && bias != nullptr) {
 #pragma unroll
-      for (int i = 0; i < N / 2; ++i) d[i] += load(i % 2 ? o.bias[i / 4].y : o.bias[i / 4].x);
+      for (int i = 0; i < N / 2; ++i) {
+        const auto& pair = reinterpret_cast<const OutPair<Out>&>(o.bias[i / 4]);
+        d[i] += load(i % 2 ? pair.y : pair.x);
+      }
     }
     if (Steps & kBias && e.activation == Activation::relu) {
 #pragma unroll
@@ -165,10 +151,6 @@ struct Finish {
     if (Steps & kBias && e.activation == Activation::silu) {
 #pragma unroll
       for (int i = 0; i < N / 2; ++i) d[i] = silu_short(d[i]);
-    }
-    if (Steps & kResidual && residual != nullptr) {
-#pragma unroll
-      for (int i = 0; i < N / 2; ++i) d[i] += load(i % 2 ? o.residual[i / 2].y : o.residual[i / 2].x);
     }
   }
 };
@@ -219,20 +201,28 @@ GPUKIT_DEVICE void store_elements(Out* out, const Sum* d, const Gemm90Space& s, 
   }
 }
 
+/// Where a lane's row of four 8 x 8 matrices lies, columns 16h to 16h + 15 of a box of 64 rows of kBytes with 16-bit
+/// elements and the swizzle of its width.
+template <int kBytes>
+GPUKIT_DEVICE uint32_t matrices_at(uint32_t buffer, int h) {
+  const int warp = static_cast<int>(threadIdx.x) % 128 / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = warp * 16 + lane % 16;
+  const int swizzle = kBytes == 128 ? row & 7 : kBytes == 64 ? row >> 1 & 3 : row >> 2 & 1;
+  return buffer + row * kBytes + ((h * 2 + lane / 16) ^ swizzle) * 16;
+}
+
 /// A box of 64 rows of kBytes into shared memory, with the swizzle of its width.
 template <typename Out, int kBytes, typename V>
 GPUKIT_DEVICE void fill_box(uint32_t buffer, const V* v) {
   constexpr int kColumns = kBytes / static_cast<int>(sizeof(Out));
-  const int warp = static_cast<int>(threadIdx.x) % 128 / 32, lane = static_cast<int>(threadIdx.x) % 32;
   if constexpr (sizeof(Out) == 2) {
-    const int row = warp * 16 + lane % 16;
-    const int swizzle = kBytes == 128 ? row & 7 : kBytes == 64 ? row >> 1 & 3 : row >> 2 & 1;
 #pragma unroll
     for (int h = 0; h < kColumns / 16; ++h)
-      store_matrices(buffer + row * kBytes + ((h * 2 + lane / 16) ^ swizzle) * 16,
-                     Pair<Out>::of(v[h * 8], v[h * 8 + 1]), Pair<Out>::of(v[h * 8 + 2], v[h * 8 + 3]),
-                     Pair<Out>::of(v[h * 8 + 4], v[h * 8 + 5]), Pair<Out>::of(v[h * 8 + 6], v[h * 8 + 7]));
+      store_matrices(matrices_at<kBytes>(buffer, h), Pair<Out>::of(v[h * 8], v[h * 8 + 1]),
+                     Pair<Out>::of(v[h * 8 + 2], v[h * 8 + 3]), Pair<Out>::of(v[h * 8 + 4], v[h * 8 + 5]),
+                     Pair<Out>::of(v[h * 8 + 6], v[h * 8 + 7]));
   } else {
+    const int warp = static_cast<int>(threadIdx.x) % 128 / 32, lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
     for (int i = 0; i < kColumns / 4; ++i) {
       const int row = warp * 16 + lane / 4 + i % 2 * 8, chunk = i / 2 * 2 + lane % 4 / 2;
@@ -242,11 +232,28 @@ GPUKIT_DEVICE void fill_box(uint32_t buffer, const V* v) {
   }
 }
 
+/// Adds a box in shared memory, of 16-bit elements.
+template <typename Out, int kBytes>
+GPUKIT_DEVICE void add_box(float* v, uint32_t buffer) {
+#pragma unroll
+  for (int h = 0; h < kBytes / 32; ++h) {
+    uint32_t x[4];
+    load_matrices(x, matrices_at<kBytes>(buffer, h));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const auto& pair = reinterpret_cast<const OutPair<Out>&>(x[i]);
+      v[h * 8 + i * 2] += load(pair.x);
+      v[h * 8 + i * 2 + 1] += load(pair.y);
+    }
+  }
+}
+
 /// By boxes of kBytes a row, through two buffers in turns. Called by a whole warpgroup; `barrier` is its own.
-/// `operands` are those of the first box.
-template <typename Out, int N, int kBytes, typename Sum, typename F>
+/// `operands` are those of the first box; `added` holds what is added to each.
+template <typename Out, int N, int kBytes, typename Sum, typename F, typename Added>
 GPUKIT_DEVICE void store_boxes(const TileMap* map, uint32_t buffers, const Sum* d, int barrier, Gemm90At at,
-                               const F& finish, typename F::template Operands<kBytes / sizeof(Out)>& operands) {
+                               const F& finish, typename F::template Operands<kBytes / sizeof(Out)>& operands,
+                               const Added& added) {
   constexpr int kColumns = kBytes / static_cast<int>(sizeof(Out));
   constexpr bool kOdd = N / kColumns % 2 != 0;
   const int thread = static_cast<int>(threadIdx.x) % 128;
@@ -254,8 +261,10 @@ GPUKIT_DEVICE void store_boxes(const TileMap* map, uint32_t buffers, const Sum* 
   for (int box = 0; box < N / kColumns; ++box, at.column += kColumns) {
     const uint32_t buffer = buffers + (box & 1) * 64 * kBytes;
     typename F::template Value<Sum> v[kColumns / 2];
-    finish.template apply<kColumns>(v, &d[box * kColumns / 2], operands, at);
+    const auto now = operands;
     if (box + 1 < N / kColumns) finish.template fetch<kColumns>(operands, {at.row, at.column + kColumns, at.batch});
+    finish.template apply<kColumns>(v, &d[box * kColumns / 2], now, at);
+    added.template add<Out, kBytes>(v, box);
     if (thread == 0) {
       // The last of an odd number of boxes left the buffer of the first.
       if (kOdd && box == 0) {
@@ -268,6 +277,7 @@ GPUKIT_DEVICE void store_boxes(const TileMap* map, uint32_t buffers, const Sum* 
     fill_box<Out, kBytes>(buffer, v);
     shared_publish();
     named_barrier(barrier, 128);
+    added.release(box);
     if (thread == 0) {
       tile_store(map, buffer, at.column, at.row, at.batch);
       store_commit();

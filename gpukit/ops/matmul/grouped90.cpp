@@ -290,9 +290,7 @@ bool launch_grouped90(const ScaledProduct& p) {
   const Gemm90Epilogue epilogue{.alpha = s.alpha,
                                 .activation = Activation::none,
                                 .scale_m = scales_of(s.a, 0) == Scales::rows,
-                                .scale_n = scales_of(s.b, 7) == Scales::rows,
-                                .residual_m = 0,
-                                .residual_batch = 0};
+                                .scale_n = scales_of(s.b, 7) == Scales::rows};
   jit::launch(kernel, device, config, rows, weights, write(p.out), read(sorted.list), read(sorted.order), plan->space,
               pieces, epilogue, read_if(p.bias), read_if(sorted.scales.defined() ? sorted.scales : p.a.scale),
               read_if(p.b.scale), s.b.scale.batch);

@@ -249,8 +249,8 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
                      int32_t pieces, const __grid_constant__ Gemm90Epilogue e, const Out* bias, const float* scale_m,
                      const float* scale_n, int64_t scale_batch) {
   run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(
-      &a, &b, &b, &b, out, s, ExpertFinish<Out, Steps>{{s, e, bias, nullptr, scale_m, scale_n}, scale_batch},
-      NoBlocks{}, ListedTiles<false>(list, order, pieces));
+      &a, &b, &b, &b, out, s, ExpertFinish<Out, Steps>{{s, e, bias, scale_m, scale_n}, scale_batch}, NoBlocks{},
+      ListedTiles<false>(list, order, pieces));
 }
 
 /// FP8 operands with scales of blocks; those of a are in the order of experts.

@@ -31,15 +31,14 @@ namespace cuda {
 /// Whether a fused kernel serves these weights, of any number of rows whose elements lie densely and aligned.
 bool linear_has_kernel(const Array& weight);
 
-/// How a block cuts and shares its tiles: each consumer takes 64 rows of all of them, or all rows in turns.
+/// Rows and columns of the output, or of both products of a pair, that a block computes at a time.
 struct LinearForm {
   int rows, columns;
-  bool turns;
+  bool operator==(const LinearForm&) const = default;
 };
 
 /// The fastest for [m, n] sums of k. `loaded`: columns of weights that one column of the output takes; 2 for a pair.
-/// `narrow`: only tiles of 128 columns that are shared have room for what follows the product.
-LinearForm choose_linear_form(int64_t m, int64_t n, int64_t k, int loaded, bool narrow, int sm_count);
+LinearForm choose_linear_form(int64_t m, int64_t n, int64_t k, int loaded, int sm_count);
 
 /// Of [m, k] by [n, k] into [m, n], which shares no memory with them: true when launched, false where the chip, the
 /// dtype or the layout has no fused kernel.

@@ -18,21 +18,33 @@ jit::KernelSet make_set(const std::string& name) {
   return jit::KernelSet("gpukit/ops/matmul/gemm90.cuh", {name}, kDTypes, {"90a"});
 }
 
-/// A bias or an activation, a residual, or both; by form. With both there is room for narrow shared tiles alone. Low
-/// tiles have 64 rows.
-const jit::KernelSet wide_bias = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 256, 0, 0, gpukit::kBias>");
-const jit::KernelSet wide_residual = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 256, 0, 0, gpukit::kResidual>");
-const jit::KernelSet narrow_bias = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 128, 0, 0, gpukit::kBias>");
-const jit::KernelSet narrow_residual = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 128, 0, 0, gpukit::kResidual>");
-const jit::KernelSet narrow_both =
-    make_set("gpukit::gemm90_fused<{T}, {T}, 128, 128, 0, 0, gpukit::kBias + gpukit::kResidual>");
-const jit::KernelSet low_bias = make_set("gpukit::gemm90_fused<{T}, {T}, 64, 128, 0, 0, gpukit::kBias>");
-const jit::KernelSet low_residual = make_set("gpukit::gemm90_fused<{T}, {T}, 64, 128, 0, 0, gpukit::kResidual>");
-const jit::KernelSet low_both =
-    make_set("gpukit::gemm90_fused<{T}, {T}, 64, 128, 0, 0, gpukit::kBias + gpukit::kResidual>");
-const jit::KernelSet turns_bias = make_set("gpukit::gemm90_fused<{T}, {T}, 128, 128, 0, 0, gpukit::kBias, true>");
-const jit::KernelSet turns_residual =
-    make_set("gpukit::gemm90_fused<{T}, {T}, 128, 128, 0, 0, gpukit::kResidual, true>");
+/// What a kernel is made for, and what its tiles cost, in slices of 64 of K of a tile of 128 x 128 (measured on an
+/// H200): a slice, and what follows a tile while no one multiplies.
+struct Form {
+  LinearForm tile;
+  double slice, end;
+};
+constexpr Form kForms[] = {{{128, 128}, 1.03, 3}, {{128, 256}, 2, 6}, {{64, 128}, 0.57, 4}};
+
+/// What follows the product: a bias or an activation, a residual, or both.
+enum class Steps { bias, residual, both };
+constexpr const char* kSteps[] = {"gpukit::kBias", "gpukit::kResidual", "gpukit::kBias + gpukit::kResidual"};
+
+/// By steps and form.
+const std::vector<jit::KernelSet> sets = [] {
+  std::vector<jit::KernelSet> made;
+  for (const char* steps : kSteps)
+    for (const Form& f : kForms)
+      made.push_back(make_set("gpukit::gemm90_linear<{T}, " + std::to_string(f.tile.rows) + ", " +
+                              std::to_string(f.tile.columns) + ", " + steps + ">"));
+  return made;
+}();
+
+const jit::KernelSet& set_of(Steps steps, const LinearForm& tile) {
+  const auto form = std::ranges::find(kForms, tile, &Form::tile) - std::begin(kForms);
+  return sets[static_cast<size_t>(steps) * std::size(kForms) + static_cast<size_t>(form)];
+}
+
 const jit::KernelSet wide_swiglu = make_set("gpukit::gemm90_swiglu<{T}, {T}, 128, 256, 0>");
 const jit::KernelSet narrow_swiglu = make_set("gpukit::gemm90_swiglu<{T}, {T}, 128, 128, 0>");
 
@@ -93,30 +105,17 @@ bool linear_has_kernel(const Array& weight) {
          weight.shape(1) > 0 && std::max(weight.shape(0), weight.shape(1)) <= kMaxExtent && engine_takes(weight);
 }
 
-LinearForm choose_linear_form(int64_t m, int64_t n, int64_t k, int loaded, bool narrow, int sm_count) {
-  // In slices of 64 of K of a narrow tile (measured on an H200): a slice, what follows a tile while no one multiplies,
-  // and what follows the last one.
-  struct Cost {
-    LinearForm form;
-    double slice, tile, last;
-  };
-  constexpr Cost kCosts[] = {{{128, 128, false}, 1.03, 3, 0},
-                             {{128, 256, false}, 2, 6, 0},
-                             {{128, 128, true}, 1.03, 0, 6},
-                             {{64, 128, false}, 0.57, 4, 0}};
+LinearForm choose_linear_form(int64_t m, int64_t n, int64_t k, int loaded, int sm_count) {
   const auto slices = static_cast<double>(ceil_div(k, 64));
-  const auto cost = [&](const Cost& c) {
-    const int64_t tiles = ceil_div(m, c.form.rows) * ceil_div(n, c.form.columns / loaded);
-    return static_cast<double>(ceil_div(tiles, sm_count)) * (slices * c.slice + c.tile) + c.last;
+  const auto cost = [&](const Form& f) {
+    const int64_t tiles = ceil_div(m, f.tile.rows) * ceil_div(n, f.tile.columns / loaded);
+    return static_cast<double>(ceil_div(tiles, sm_count)) * (slices * f.slice + f.end);
   };
-  const Cost* best = &kCosts[0];
-  for (const Cost& c : kCosts) {
-    const bool fits = !narrow || (c.form.columns == 128 && !c.form.turns);
-    // A pair is finished too soon for turns to pay, and has no low tiles.
-    const bool has_pairs = !c.form.turns && c.form.rows == 128;
-    if (fits && (loaded == 1 || has_pairs) && cost(c) < cost(*best)) best = &c;
-  }
-  return best->form;
+  const Form* best = &kForms[0];
+  for (const Form& f : kForms)
+    // A pair has no low tiles.
+    if ((loaded == 1 || f.tile.rows == 128) && cost(f) < cost(*best)) best = &f;
+  return best->tile;
 }
 
 bool launch_linear(const Array& out, const Array& input, const Array& weight, const LinearOptions& options) {
@@ -124,35 +123,25 @@ bool launch_linear(const Array& out, const Array& input, const Array& weight, co
   const Array &bias = options.bias, &residual = options.residual;
   if (bias.defined() && (!is_aligned(bias) || (bias.strides()[0] != 1 && bias.shape(0) > 1))) return false;
   if (residual.defined() && !engine_takes(residual)) return false;
-  const bool first = bias.defined() || options.activation != Activation::none;
-  const bool both = first && residual.defined();
   const LinearForm form =
-      choose_linear_form(out.shape(0), out.shape(1), input.shape(1), 1, both, runtime::current_sm_count(out.device()));
-  const auto by_form = [&](const auto& narrow, const auto& low, const auto& wide, const auto& turns) -> const auto& {
-    return form.turns ? turns : form.columns == 256 ? wide : form.rows == 64 ? low : narrow;
-  };
-  const jit::KernelSet& set = both && form.rows == 64 ? low_both
-                              : both                  ? narrow_both
-                              : residual.defined()
-                                  ? by_form(narrow_residual, low_residual, wide_residual, turns_residual)
-                                  : by_form(narrow_bias, low_bias, wide_bias, turns_bias);
+      choose_linear_form(out.shape(0), out.shape(1), input.shape(1), 1, runtime::current_sm_count(out.device()));
   const Shape shape(out, input, form, form.columns);
-  const Gemm90Epilogue epilogue{.alpha = options.alpha,
-                                .activation = options.activation,
-                                .scale_m = 0,
-                                .scale_n = 0,
-                                .residual_m = residual.defined() ? residual.strides()[0] : 0,
-                                .residual_batch = 0};
-  jit::launch(set.get(0, input.dtype()), out.device(), shape.config, boxes(read(input), input, 64, form.rows),
-              boxes(read(weight), weight, 64, form.columns), boxes(write(out), out, 64, 64), write(out), shape.space,
-              epilogue, read_if(bias), read_if(residual), memory::Use{}, memory::Use{});
+  const Gemm90Epilogue epilogue{.alpha = options.alpha, .activation = options.activation, .scale_m = 0, .scale_n = 0};
+  const bool first = bias.defined() || options.activation != Activation::none;
+  const Steps steps = !residual.defined() ? Steps::bias : first ? Steps::both : Steps::residual;
+  // The third map is read where there is a residual; else any will do.
+  const jit::Boxes results = boxes(write(out), out, 64, 64);
+  const jit::Boxes added = residual.defined() ? boxes(read(residual), residual, 64, form.rows) : results;
+  jit::launch(set_of(steps, form).get(0, input.dtype()), out.device(), shape.config,
+              boxes(read(input), input, 64, form.rows), boxes(read(weight), weight, 64, form.columns), added, results,
+              write(out), shape.space, epilogue, read_if(bias));
   return true;
 }
 
 bool launch_linear_swiglu(const Array& out, const Array& input, const Array& gate, const Array& up) {
   if (!fits(out, input, gate) || !engine_takes(up)) return false;
   const LinearForm form =
-      choose_linear_form(out.shape(0), out.shape(1), input.shape(1), 2, false, runtime::current_sm_count(out.device()));
+      choose_linear_form(out.shape(0), out.shape(1), input.shape(1), 2, runtime::current_sm_count(out.device()));
   const int columns = form.columns / 2;
   const Shape shape(out, input, form, columns);
   const jit::KernelSet& set = form.columns == 256 ? wide_swiglu : narrow_swiglu;

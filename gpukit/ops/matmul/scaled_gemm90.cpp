@@ -24,10 +24,10 @@ std::vector<jit::KernelSet> make_sets(bool wide) {
   std::vector<jit::KernelSet> sets;
   for (const char* out : kOutTypes) {
     const std::string head = std::string("<{T}, ") + out + ", 128, " + (wide ? "192" : "128");
-    std::vector<std::string> names = {"gpukit::gemm90_fused" + head + ", 0, 0, gpukit::kScales>"};
+    std::vector<std::string> names = {"gpukit::gemm90_fused" + head + ", gpukit::kScales>"};
     std::vector<DType> dtypes = {DType::float8_e4m3};
     if (!wide) {
-      names.push_back("gpukit::gemm90_fused" + head + ", 0, 0, gpukit::kScales + gpukit::kBias>");
+      names.push_back("gpukit::gemm90_fused" + head + ", gpukit::kScales + gpukit::kBias>");
       names.push_back("gpukit::gemm90_blocks" + head + ">");
       dtypes.push_back(DType::float8_e5m2);
     }
@@ -167,15 +167,13 @@ bool launch_scaled_gemm90(const ScaledProduct& p) {
   const Gemm90Epilogue epilogue{.alpha = s.alpha,
                                 .activation = Activation::none,
                                 .scale_m = of_a == Scales::rows,
-                                .scale_n = of_b == Scales::rows,
-                                .residual_m = 0,
-                                .residual_batch = 0};
+                                .scale_n = of_b == Scales::rows};
   if (thin)
     jit::launch(chosen, p.out.device(), config, a, b, result, write(p.out), space, epilogue, read_if(p.a.scale),
                 read_if(p.b.scale));
   else
     jit::launch(chosen, p.out.device(), config, a, b, result, write(p.out), space, epilogue, read_if(p.bias),
-                memory::Use{}, read_if(p.a.scale), read_if(p.b.scale));
+                read_if(p.a.scale), read_if(p.b.scale));
   return true;
 }
 
