@@ -1,6 +1,5 @@
 // Products on sm_90a. One block a multiprocessor walks over tiles of the output; threads of the first warpgroup keep
-// the copy engine loading slices of K, the other warpgroups multiply and store 64 rows each while the next tile loads,
-// or a tile each in turns, the one storing while the other multiplies.
+// the copy engine loading slices of K, the other warpgroups multiply and store 64 rows each while the next tile loads.
 //
 // One accumulator an element, K in ascending steps of 32 bytes: the bits of an element depend on its row and column
 // alone, not on the tile, the grid or the neighbours. The unit keeps few bits of a sum of FP8 products: there a slice
@@ -78,7 +77,6 @@ template <typename Slices, int Rows, int kBoxes, int kCount>
 struct AddedBoxes {
   Slices from[kCount > 0 ? kCount : 1];
   int row;
-  bool last;  // the consumer has no further rows in them
 
   template <typename Out, int kBytes, typename V>
   GPUKIT_DEVICE void add(V* v, int box) const {
@@ -87,7 +85,7 @@ struct AddedBoxes {
   /// The box has been read by all threads.
   GPUKIT_DEVICE void release(int box) const {
     const Slices& read = from[box / kBoxes];
-    if (kCount > 0 && last && box % kBoxes == kBoxes - 1) read.release(read.ring.stage);
+    if (kCount > 0 && box % kBoxes == kBoxes - 1) read.release(read.ring.stage);
   }
 };
 
@@ -200,10 +198,9 @@ GPUKIT_DEVICE void add_slices(float (&total)[Columns / 2], Slices& slices, float
 }
 
 /// The whole of a block's work. `kPair`: the columns of a tile are half those of b, half the same ones of `other`.
-/// Where `finish` adds a tile, it is one of `other`. `kTurns`: a consumer multiplies every second tile, all its rows,
-/// and finishes it while the other one multiplies.
+/// Where `finish` adds a tile, it is one of `other`.
 template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, Gemm90Store kStore, bool kPair,
-          bool kTurns = false, typename F, typename Blocks = NoBlocks, typename Tiles = AllTiles>
+          typename F, typename Blocks = NoBlocks, typename Tiles = AllTiles>
 GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap* other, const TileMap* boxes, Out* out,
                               const Gemm90Space& s, const F& finish, const Blocks& blocks = {},
                               const Tiles& walk = {}) {
@@ -215,8 +212,6 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   constexpr bool kTakesA = TurnA != 0 && sizeof(T) == 4;
   constexpr int kReleases = kTakesA ? 4 : 1;             // arrivals of a consumer: one a warp where all of them read
   constexpr int kBoxBytes = kSlice * kTile.kSliceBytes;  // of a turned operand, kSlice lanes by a slice
-  constexpr int kParts = kTurns ? kConsumers : 1;        // of 64 rows, that a consumer multiplies
-  constexpr int kTurnBarrier = 1 + kConsumers;           // one a consumer, after those of their stores
   // A tile that is added comes in boxes of all its rows, in as few stages as hold them.
   constexpr int kBoxes = kOutColumns * static_cast<int>(sizeof(Out)) / kTile.box_bytes();
   constexpr int kAddedBytes = Rows * kTile.box_bytes();
@@ -225,10 +220,6 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   static_assert(kStages >= 3 && kStages > kAdded, "too few stages");
   static_assert(!F::kAdds || (kAdded * kStageBoxes == kBoxes && !kPair), "as many boxes in every stage");
   static_assert(!kTakesA || kStore == Gemm90Store::turned_boxes, "rows in pairs leave by turned boxes alone");
-  static_assert(!kTurns || !kSumsInSlices<T>, "no room for the totals of a whole tile");
-  // In turns the last stage of a tile may be released after the first ones of the next. A loader that came by a stage
-  // only every second time around would then take an old phase for the one it waits for.
-  static_assert(!kTurns || kStages % kLoaders == 0, "a stage needs one loader");
   extern __shared__ unsigned char shared[];
   const uint32_t base = (shared_address(shared) + 1023) & ~1023u;
   const uint32_t leaving = base + kStages * kStageBytes;
@@ -238,7 +229,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       barrier_init(full + i * 8, 1);
-      barrier_init(empty + i * 8, kConsumers / kParts * kReleases);
+      barrier_init(empty + i * 8, kConsumers * kReleases);
     }
     barrier_publish();
     tile_prefetch(a);
@@ -302,36 +293,32 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   if (kConsumers == 2) take_registers<232>();
   const int consumer = warpgroup - 1;
   const bool speaks = threadIdx.x % 128 == 0;
-  const int first = kTurns ? consumer : 0, step = static_cast<int>(gridDim.x) * kParts;
   using Slices = Gemm90Slices<kStages, kStageBytes>;
   Slices stages{base, full, empty, threadIdx.x % (128 / kReleases) == 0};
   Gemm90Ring<kStages>& ring = stages.ring;
-  ring.skip(first * loads);
   using Mma = Wgmma<T, Columns>;
-  typename Mma::Sum d[kParts][Columns / 2];  // the totals, where slices are summed apart
+  typename Mma::Sum d[Columns / 2];          // the totals, where slices are summed apart
   [[maybe_unused]] uint32_t taken[2][2][4];  // two steps of each half of a slice
-  for (int tile = static_cast<int>(blockIdx.x + first * gridDim.x); tile < tiles; tile += step) {
+  for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
     auto at = walk.template at<Rows, kOutColumns>(s, tile);
-    if (!kTurns) at.row += consumer * 64;
-    if (kTurns && tile != static_cast<int>(blockIdx.x)) named_barrier(kTurnBarrier + consumer, kConsumers * 128);
+    at.row += consumer * 64;
     int previous = 0, i = 0;
     if constexpr (kSumsInSlices<T>) {
 #pragma unroll
-      for (int j = 0; j < Columns / 2; ++j) d[0][j] = 0;
+      for (int j = 0; j < Columns / 2; ++j) d[j] = 0;
       // Two sets of sums and the totals take three quarters of the registers.
       constexpr int kChain = Columns <= 128 && !F::kBiased ? 4 : 1;
       typename Blocks::template Scales<Columns> scales;
       float sets[kChain > 1 ? 2 : 1][Columns / 2];
       blocks.fetch(scales, s, at, 0);
       for (; i + kChain <= slices; i += kChain)
-        add_slices<kChain, T, Columns>(d[0], stages, sets, consumer * 8192, kTile.a_bytes(), i, slices, blocks, scales,
-                                       s, at);
+        add_slices<kChain, T, Columns>(d, stages, sets, consumer * 8192, kTile.a_bytes(), i, slices, blocks, scales, s,
+                                       at);
       for (; i < slices; ++i)
-        add_slices<1, T, Columns>(d[0], stages, sets, consumer * 8192, kTile.a_bytes(), i, slices, blocks, scales, s,
-                                  at);
+        add_slices<1, T, Columns>(d, stages, sets, consumer * 8192, kTile.a_bytes(), i, slices, blocks, scales, s, at);
     }
     for (; !kSumsInSlices<T> && i < slices; ++i, ring.next()) {
-      const uint32_t from_a = stages.wait() + (kTurns ? 0 : consumer * 8192);
+      const uint32_t from_a = stages.wait() + consumer * 8192;
       const uint32_t from_b = base + ring.stage * kStageBytes + kTile.a_bytes();
       if constexpr (kTakesA) {
         // One half of a slice is taken while the other is multiplied.
@@ -344,7 +331,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
           wgmma_fence();
 #pragma unroll
           for (int q = 0; q < 2; ++q)
-            WgmmaTaken<Columns>::run(d[0], taken[half][q], tile_descriptor(from_b + (half * 2 + q) * 32, 16, 1024),
+            WgmmaTaken<Columns>::run(d, taken[half][q], tile_descriptor(from_b + (half * 2 + q) * 32, 16, 1024),
                                      i | half | q);
           wgmma_commit();
         }
@@ -354,11 +341,8 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
         for (int q = 0; q < 4; ++q) {
           // Along K: 32 bytes further in the row. Turned: 16 rows of 128 bytes further.
           const uint64_t y = tile_descriptor(from_b + q * (TurnB ? 2048 : 32), TurnB ? 8192 : 16, 1024);
-#pragma unroll
-          for (int part = 0; part < kParts; ++part) {
-            const uint64_t x = tile_descriptor(from_a + part * 8192 + q * (TurnA ? 2048 : 32), 16, 1024);
-            Mma::template run<TurnA, TurnB>(d[part], x, y, i | q);
-          }
+          const uint64_t x = tile_descriptor(from_a + q * (TurnA ? 2048 : 32), 16, 1024);
+          Mma::template run<TurnA, TurnB>(d, x, y, i | q);
         }
         wgmma_commit();
       }
@@ -369,45 +353,31 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
       previous = ring.stage;
     }
     AddedBoxes<Slices, Rows, kStageBoxes, kAdded> added;
+    added.row = consumer * 64;
 #pragma unroll
-    for (int j = 0; j < kAdded; ++j, ring.next()) {
-      added.from[j] = stages;
-      if (kTurns) stages.wait();
-    }
-    // Only now may the other wait for its slices: the barrier of a stage tells a slice from the one before it alone.
-    if (kTurns && tile + static_cast<int>(gridDim.x) < tiles)
-      named_arrive(kTurnBarrier + 1 - consumer, kConsumers * 128);
+    for (int j = 0; j < kAdded; ++j, ring.next()) added.from[j] = stages;
     typename F::template Operands<kTile.box_bytes() / static_cast<int>(sizeof(Out))> operands;
     if (!kSumsInSlices<T>) finish.fetch(operands, at);
     if constexpr (!kSumsInSlices<T>) {
       wgmma_wait<0>();
       stages.release(previous);
     }
-    if (kTurns) ring.skip(loads);
+    keep_sums(d);
+    if (kSumsInSlices<T>) finish.fetch(operands, at);
+    if constexpr (kPair) {
 #pragma unroll
-    for (int part = 0; part < kParts; ++part) keep_sums(d[part]);
-#pragma unroll
-    for (int part = 0; part < kParts; ++part, at.row += 64) {
-      if (kSumsInSlices<T> || part > 0) finish.fetch(operands, at);
-      typename Mma::Sum* sums = d[part];
-      if constexpr (kPair) {
-#pragma unroll
-        for (int j = 0; j < kOutColumns / 2; ++j) sums[j] = silu_short(sums[j]) * sums[j + kOutColumns / 2];
-      }
-      const uint32_t buffers = leaving + consumer * kTile.store_bytes();
-      if constexpr (Tiles::kScattered) {
-        walk.template store<Out, kOutColumns, kStore>(out, buffers, sums, 1 + consumer, s, at, finish, operands);
-      } else if constexpr (kStore == Gemm90Store::boxes) {
-        added.row = (kTurns ? part : consumer) * 64;
-        added.last = part == kParts - 1;
-        store_boxes<Out, kOutColumns, kTile.box_bytes()>(boxes, buffers, sums, 1 + consumer, at, finish, operands,
-                                                         added);
-      } else if constexpr (kStore == Gemm90Store::turned_boxes) {
-        finish.template apply_turned<kOutColumns>(d[part], at);
-        store_turned<Out, kOutColumns, kTile.turned_columns(), kTakesA>(boxes, buffers, sums, 1 + consumer, at);
-      } else {
-        store_elements<Out, kOutColumns>(out + at.batch * s.out_batch, sums, s, at);
-      }
+      for (int j = 0; j < kOutColumns / 2; ++j) d[j] = silu_short(d[j]) * d[j + kOutColumns / 2];
+    }
+    const uint32_t buffers = leaving + consumer * kTile.store_bytes();
+    if constexpr (Tiles::kScattered) {
+      walk.template store<Out, kOutColumns, kStore>(out, buffers, d, 1 + consumer, s, at, finish, operands);
+    } else if constexpr (kStore == Gemm90Store::boxes) {
+      store_boxes<Out, kOutColumns, kTile.box_bytes()>(boxes, buffers, d, 1 + consumer, at, finish, operands, added);
+    } else if constexpr (kStore == Gemm90Store::turned_boxes) {
+      finish.template apply_turned<kOutColumns>(d, at);
+      store_turned<Out, kOutColumns, kTile.turned_columns(), kTakesA>(boxes, buffers, d, 1 + consumer, at);
+    } else {
+      store_elements<Out, kOutColumns>(out + at.batch * s.out_batch, d, s, at);
     }
   }
   if (speaks) store_wait();
@@ -432,13 +402,13 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
 }
 
 /// A layer: with a bias, an activation, and `residual`, which is not read where `Steps` does without.
-template <typename T, int Rows, int Columns, int Steps, bool kTurns = false>
+template <typename T, int Rows, int Columns, int Steps>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90_linear(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
                   const __grid_constant__ TileMap residual, const __grid_constant__ TileMap boxes, T* out,
                   const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Epilogue e, const T* bias) {
-  run_gemm90<T, T, Rows, Columns, 0, 0, Gemm90Store::boxes, false, kTurns>(
-      &a, &b, &residual, &boxes, out, s, Finish<T, Steps>{s, e, bias, nullptr, nullptr});
+  run_gemm90<T, T, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(&a, &b, &residual, &boxes, out, s,
+                                                                   Finish<T, Steps>{s, e, bias, nullptr, nullptr});
 }
 
 /// silu(a x b) times (a x other).
