@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pygpukit as gp
 from pygpukit.benchmark.report import Ceiling
-from pygpukit.benchmark.timing import Effort, Timer, own_timer, take_turns
+from pygpukit.benchmark.timing import Call, Effort, Timer, own_timer, take_turns
 
 __all__ = ["measure_memory", "num_copies", "read_name", "read_timers"]
 
@@ -27,9 +28,25 @@ extern "C" __global__ void read_only(const uint4* data, long long count, unsigne
   }
   if (bits == 0x12345679u) out[0] = bits;  // keeps the loads
 }
+
+__device__ uint4 load(const uint4* p) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+  return v;
+}
+extern "C" __global__ void __launch_bounds__(256) read_tiles(const uint4* data, long long count, unsigned* out) {
+  long long first = blockIdx.x * 1024LL + threadIdx.x;
+  uint4 v[4];
+  for (int i = 0; i < 4; ++i) v[i] = load(data + min(first + i * 256, count - 1));
+  unsigned bits = 0;
+  for (int i = 0; i < 4; ++i) bits ^= v[i].x ^ v[i].y ^ v[i].z ^ v[i].w;
+  if (bits == 0x12345679u) out[0] = bits;
+}
 """
 _BLOCK = 512
 _BLOCKS_PER_MULTIPROCESSOR = (4, 16)
+_TILE, _TILE_BLOCK = 1024, 256  # pieces of 16 bytes for a block of read_tiles, and its threads
 _MAX_COPIES = 256
 _UNKNOWN_L2 = 64 << 20
 
@@ -58,15 +75,21 @@ def read_timers(arrays: Sequence[gp.GPUArray]) -> list[Timer]:
     if not _has_kernel():
         total = gp.empty((), dtype="float32")
         return [own_timer([functools.partial(gp.sum, gp.bitcast(w, "float32"), out=total) for w in words])]
-    kernel = gp.jit(_SOURCE, func="read_only")
+    strided, tiled = (gp.jit(_SOURCE, func=name) for name in ("read_only", "read_tiles"))
     out = gp.zeros((1,), dtype="uint32")
 
-    def timer(blocks: int) -> Timer:
-        how = {"grid": blocks, "block": _BLOCK}
-        return own_timer([functools.partial(kernel.launch, (w, w.nbytes // 16, out), **how) for w in words])
+    def timer(kernel: Any, block: int, blocks: int | None) -> Timer:
+        """`blocks`: None for as many as there are tiles."""
+        calls: list[Call] = []
+        for w in words:
+            pieces = w.nbytes // 16
+            how = {"grid": blocks or -(-pieces // _TILE), "block": block}
+            calls.append(functools.partial(kernel.launch, (w, pieces, out), **how))
+        return own_timer(calls)
 
     multiprocessors = gp.default_device().properties.multiprocessor_count
-    return [timer(multiprocessors * blocks) for blocks in _BLOCKS_PER_MULTIPROCESSOR]
+    timers = [timer(strided, _BLOCK, multiprocessors * blocks) for blocks in _BLOCKS_PER_MULTIPROCESSOR]
+    return [*timers, timer(tiled, _TILE_BLOCK, None)]
 
 
 def measure_memory(effort: Effort) -> Ceiling:
