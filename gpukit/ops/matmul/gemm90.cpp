@@ -40,6 +40,12 @@ constexpr Instance kInstances[] = {
     {Types::same, 128, 128, true, false, Store::boxes, 370},
     {Types::same, 128, 256, true, true, Store::boxes, 690},
     {Types::same, 128, 128, true, true, Store::boxes, 370},
+    {Types::same, 64, 16, true, false, Store::turned_boxes, 115},
+    {Types::same, 64, 32, true, false, Store::turned_boxes, 120},
+    {Types::same, 64, 64, true, false, Store::turned_boxes, 135},
+    {Types::same, 128, 16, true, false, Store::turned_boxes, 145},
+    {Types::same, 128, 32, true, false, Store::turned_boxes, 165},
+    {Types::same, 128, 64, true, false, Store::turned_boxes, 215},
     {Types::same, 128, 128, false, false, Store::elements, 480},
     {Types::same, 128, 128, false, true, Store::elements, 480},
     {Types::same, 128, 128, true, false, Store::elements, 480},
@@ -108,21 +114,17 @@ const std::vector<jit::KernelSet> kernels = [] {
 /// For few rows (gemm90_few.cuh). Of several that serve, the first is taken.
 struct FewInstance {
   int columns, depth;
-  bool turn;
 };
 
-constexpr FewInstance kFewInstances[] = {
-    {16, 4, false}, {16, 2, false}, {32, 4, false}, {32, 2, false},
-    {64, 2, false}, {16, 2, true},  {32, 2, true},  {64, 2, true},
-};
+constexpr FewInstance kFewInstances[] = {{16, 4}, {16, 2}, {32, 4}, {32, 2}, {64, 2}};
 
 const std::vector<jit::KernelSet> few_kernels = [] {
   std::vector<jit::KernelSet> sets;
   for (const FewInstance& i : kFewInstances)
-    sets.emplace_back("gpukit/ops/matmul/gemm90_few.cuh",
-                      std::vector{"gpukit::gemm90_few<{T}, " + std::to_string(i.columns) + ", " +
-                                  std::to_string(i.depth) + ", " + std::to_string(i.turn) + ">"},
-                      std::vector{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
+    sets.emplace_back(
+        "gpukit/ops/matmul/gemm90_few.cuh",
+        std::vector{"gpukit::gemm90_few<{T}, " + std::to_string(i.columns) + ", " + std::to_string(i.depth) + ">"},
+        std::vector{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
   return sets;
 }();
 
@@ -198,21 +200,22 @@ double estimate(const Instance& i, int64_t slice, int64_t m, int64_t n, int64_t 
   return static_cast<double>(turns) * (static_cast<double>(ceil_div(k, slice)) * slice_ns + kTileNs);
 }
 
-/// Up to 64 rows of a stand as columns. So do all rows where b lies along N in TF32: the unit takes such an operand on
-/// the left alone.
+/// Up to 64 rows of a stand as columns, the smallest number that holds them. So do all rows where b lies along N in
+/// TF32: the unit takes such an operand on the left alone.
 constexpr int64_t kThin = 64;
 
-bool suits(const Instance& i, bool thin) {
+bool suits(const Instance& i, int64_t rows, bool thin) {
   if (i.store != Store::turned_boxes) return !thin;
-  return thin || (i.types == Types::tf32 && i.turn_a);
+  if (i.types == Types::tf32 && i.turn_a) return true;
+  return thin && i.columns >= rows && (i.types != Types::same || i.columns == 16 || i.columns / 2 < rows);
 }
 
 /// Weights in as few rounds of tiles as shared memory allows, as many for every multiprocessor. A tile has no fewer of
 /// them than columns, or those would come from the L2 more slowly than the weights from memory.
 Gemm90Few plan_few(const FewInstance& i, const Side& weights, int64_t k, int64_t batches, int sm_count) {
-  constexpr int64_t kAhead = 512;
-  const int64_t granule = i.turn ? 64 : 4, all = weights.lanes * batches;
-  const auto round_up = [&](int64_t rows) { return ceil_div(rows, granule) * granule; };
+  constexpr int64_t kAhead = 512, kGranule = 4;
+  const auto round_up = [&](int64_t rows) { return ceil_div(rows, kGranule) * kGranule; };
+  const int64_t all = weights.lanes * batches;
   const int64_t rounds = ceil_div(all, int64_t{sm_count} * Gemm90Few::kMaxRows);
   const int64_t most = round_up(std::max<int64_t>(i.columns, ceil_div(all, sm_count * rounds)));
   const int64_t tiles = ceil_div(weights.lanes, most);
@@ -224,7 +227,7 @@ Gemm90Few plan_few(const FewInstance& i, const Side& weights, int64_t k, int64_t
   few.tiles = static_cast<int32_t>(tiles);
   few.fills = static_cast<int32_t>(ceil_div(k, i.depth * Gemm90Few::kSlice));
   few.ahead = static_cast<int32_t>(std::min(k, kAhead) / 8 * 8);
-  few.line = i.turn ? weights.k_stride : weights.lane_stride;
+  few.line = weights.lane_stride;
   few.batch = weights.batch_stride;
   return few;
 }
@@ -261,14 +264,15 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
                      (a.lanes == 1 || fits_engine(out_m, out_bytes)) &&
                      (space.batches == 1 || fits_engine(*out_batch, out_bytes));
 
-  const bool thin = boxes && a.lanes <= kThin && !*turn_a, few = thin && *types == Types::same;
+  const bool thin = boxes && a.lanes <= kThin && !*turn_a, few = thin && *types == Types::same && !*turn_b;
   const auto fastest = [&] {
     int best = -1;
     double best_ns = 0;
     for (int i = 0; i < static_cast<int>(std::size(kInstances)); ++i) {
       const Instance& candidate = kInstances[i];
       const bool swap = candidate.store == Store::turned_boxes;
-      if (candidate.types != *types || (candidate.store == Store::elements) == boxes || !suits(candidate, thin))
+      if (candidate.types != *types || (candidate.store == Store::elements) == boxes ||
+          !suits(candidate, a.lanes, thin))
         continue;
       if (candidate.turn_a != (swap ? *turn_b : *turn_a) || candidate.turn_b != (swap ? *turn_a : *turn_b)) continue;
       const int64_t m = swap ? b.lanes : a.lanes, n = swap ? a.lanes : b.lanes;
@@ -287,10 +291,10 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
   if (few) {
     for (plan.instance = 0;; ++plan.instance) {
       const FewInstance& i = kFewInstances[plan.instance];
-      if (i.turn != *turn_b || i.columns < a.lanes) continue;
+      if (i.columns < a.lanes) continue;
       plan.few = plan_few(i, b, space.k, space.batches, facts.sm_count);
       if (!suits(i, plan.few)) continue;
-      chosen = {Types::same, plan.few.rows, i.columns, i.turn, false, Store::elements, 0};
+      chosen = {Types::same, plan.few.rows, i.columns, false, false, Store::elements, 0};
       break;
     }
   } else {

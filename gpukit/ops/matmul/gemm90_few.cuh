@@ -1,7 +1,7 @@
 // Few rows by many weights on sm_90a at the speed of memory. The weights are the rows of a tile, all rows of the other
 // operand its columns. A tile has as many weights as makes the work of all multiprocessors the same: those are loaded,
 // and whatever else of the 64 of a warpgroup lies in shared memory is multiplied and dropped. So are columns beyond the
-// rows there are.
+// rows there are. All operands lie along K.
 //
 // One accumulator an element, K in ascending steps of 32 bytes: the bits are those of gemm90.cuh.
 #pragma once
@@ -10,9 +10,8 @@
 
 namespace gpukit {
 
-/// `TurnA`: the weights lie along N. A stage is kDepth slices of K. The first warpgroups multiply 64 weights each; the
-/// two warps after them load.
-template <typename T, int Columns, int kDepth, int TurnA>
+/// A stage is kDepth slices of K. The first warpgroups multiply 64 weights each; the two warps after them load.
+template <typename T, int Columns, int kDepth>
 __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
     gemm90_few(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const T* weights,
                const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few) {
@@ -23,12 +22,10 @@ __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
   const auto row_of = [&](int tile, int batch) { return (tile - batch * few.tiles) * few.rows; };
 
   // A map takes the copy engine as long to fetch as the first weights take: these are asked for meanwhile.
-  if (loader < 0 && few.ahead > 0) {
-    const int tile = static_cast<int>(blockIdx.x), batch = batch_of(tile), row = row_of(tile, batch);
-    const int rows = min(few.rows, s.m - row), lines = TurnA ? few.ahead : rows;
-    const T* from = weights + batch * few.batch + (TurnA ? row : row * few.line);
-    for (int line = thread; line < lines; line += consumers * 128)
-      prefetch_bytes(from + line * few.line, (TurnA ? rows : few.ahead) * static_cast<int>(sizeof(T)));
+  if (thread < few.rows && few.ahead > 0) {
+    const int tile = static_cast<int>(blockIdx.x), batch = batch_of(tile), row = row_of(tile, batch) + thread;
+    if (row < s.m)
+      prefetch_bytes(weights + batch * few.batch + row * few.line, few.ahead * static_cast<int>(sizeof(T)));
   }
 
   const int weight_bytes = few.weight_bytes(), rows_at = kDepth * weight_bytes;  // of a slice; in a stage
@@ -72,14 +69,8 @@ __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
         barrier_expect(ready, kDepth * (few.rows + s.n) * 128);
         const int k = i * kDepth * kSlice;
 #pragma unroll
-        for (int h = 0; h < kDepth; ++h) {
-          if (TurnA == 0) {
-            tile_load(to + h * weight_bytes, &a, ready, k + h * kSlice, row, batch * s.a_step, once);
-          } else {
-            for (int r = 0; r < few.rows; r += 64)
-              tile_load(to + h * weight_bytes + r * 128, &a, ready, row + r, k + h * kSlice, batch * s.a_step, once);
-          }
-        }
+        for (int h = 0; h < kDepth; ++h)
+          tile_load(to + h * weight_bytes, &a, ready, k + h * kSlice, row, batch * s.a_step, once);
 #pragma unroll
         for (int h = 0; h < kDepth; ++h)
           tile_load(to + rows_at + h * kRowBytes, &b, ready, k + h * kSlice, 0, batch * s.b_step);
@@ -101,8 +92,8 @@ __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
       for (int h = 0; h < kDepth; ++h, x += weight_bytes, y += kRowBytes) {
 #pragma unroll
         for (int q = 0; q < 4; ++q)
-          Wgmma<T, Columns>::template run<TurnA, 0>(d, tile_descriptor(x + q * (TurnA ? 2048 : 32), 16, 1024),
-                                                    tile_descriptor(y + q * 32, 16, 1024), i | h | q);
+          Wgmma<T, Columns>::template run<0, 0>(d, tile_descriptor(x + q * 32, 16, 1024),
+                                                tile_descriptor(y + q * 32, 16, 1024), i | h | q);
       }
       wgmma_commit();
       if (i > 0) {

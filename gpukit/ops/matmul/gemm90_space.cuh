@@ -61,14 +61,14 @@ struct Gemm90Tile {
   }
 };
 
-/// How few rows by many weights (gemm90_few.cuh), all of 16 bits, are cut up: a tile has `rows` weights, and all rows
-/// of the other operand as columns. A stage is `depth` slices of K, as its instance says.
+/// How few rows by many weights (gemm90_few.cuh), of 16 bits and along K, are cut up: a tile has `rows` weights, and
+/// all rows of the other operand as columns. A stage is `depth` slices of K, as its instance says.
 struct Gemm90Few {
   int32_t rows, depth, stages;
   int32_t tiles;        // of one matrix of weights
   int32_t fills;        // stages of a tile
-  int32_t ahead;        // elements of K that are asked for before the copy engine starts
-  int64_t line, batch;  // elements between lines and matrices of weights
+  int32_t ahead;        // of K, that is asked for before the copy engine starts
+  int64_t line, batch;  // elements from one weight to the next, and from one matrix of them
 
   static constexpr int kSlice = 64, kLoaders = 2, kMaxRows = 128, kMaxStages = 32, kShared = 227 * 1024;
   static constexpr int kMaxThreads = kMaxRows / 64 * 128 + kLoaders * 32;
