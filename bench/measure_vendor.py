@@ -4,7 +4,8 @@
 
 adds a run of our kernels and of cuBLASLt's, contenders in turns, to the file. tools/make_vendor_table.py reads it; the
 figures (measure.py) then judge what is taken by default against torch. Names: format, `_nk` where the weights are [n, k]
-and both operands lie along k, then m x k x n.
+and both operands lie along k, then m x k x n. After a change of our kernels for some numbers of rows, `--rows 16,32,64
+--anew` measures layers of these alone and forgets their earlier runs.
 """
 
 from __future__ import annotations
@@ -97,12 +98,12 @@ class Vendor:
             for layout in layouts:
                 self.dense(form, f"{form}{layout} {n}x{n}x{n}", acts, [w.T for w in weights] if layout else weights)
 
-    def layers(self, k: int, n: int) -> None:
+    def layers(self, k: int, n: int, all_rows: Sequence[int]) -> None:
         c = self.c
         with c.guard(f"mm_lt_llm_{k}x{n}"):
             kk, nn = size(k), size(n)
             weights = [c.normal((nn, kk), "bfloat16").T for _ in range(c.copies(2 * kk * nn))]
-            for m in sorted(LLM_ROWS + BETWEEN_ROWS) if self.for_table else LLM_ROWS:
+            for m in all_rows:
                 acts = [c.normal((size(m), kk), "bfloat16") for _ in weights]
                 self.dense("bf16", f"bf16_nk {m}x{k}x{n}", acts, weights)
 
@@ -142,8 +143,11 @@ class Vendor:
                 self.square(form, dtype, n, layouts)
         for n in (4096, 8192):
             self.float8(n)
+        return self.run_layers(sorted(LLM_ROWS + BETWEEN_ROWS) if self.for_table else LLM_ROWS)
+
+    def run_layers(self, rows: Sequence[int]) -> dict[str, dict[str, float]]:
         for k, n in LLM_WEIGHTS:
-            self.layers(k, n)
+            self.layers(k, n, rows)
         return self.found
 
 
@@ -177,10 +181,12 @@ class Runs:
                 f"{path} is of {self.data['device']} with cuBLASLt {self.data['library']}: name another file"
             )
 
-    def add(self, found: dict[str, dict[str, float]]) -> None:
-        """Products that one of the contenders could not make are left out."""
+    def add(self, found: dict[str, dict[str, float]], anew: bool) -> None:
+        """Products that one of the contenders could not make are left out. `anew`: earlier runs of the others go."""
         for name, us in found.items():
             if {"own_us", "lt_us", "torch_us"} <= us.keys():
+                if anew:
+                    self.data["shapes"].pop(name, None)
                 times = self.data["shapes"].setdefault(name, {"own_us": [], "lt_us": [], "torch_us": []})
                 for label, values in times.items():
                     values.append(round(us[label], 3))
@@ -192,6 +198,8 @@ class Runs:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--rows", help="layers of these numbers of rows alone, as 16,32,64")
+    parser.add_argument("--anew", action="store_true", help="forget the earlier runs of what is measured")
     options = parser.parse_args()
     os.environ |= {"PYGPUKIT_DEVICE": "cuda", "PYGPUKIT_NO_CUBLASLT": "0"}
     import torch
@@ -203,7 +211,9 @@ def main() -> int:
     if version is None:
         raise SystemExit("there is no cuBLASLt here; pygpukit doctor says why")
     runs = Runs(options.out, {"name": info.name, "sm": list(info.compute_capability)}, version)
-    runs.add(Vendor(gp, torch, runs, for_table=True).run())
+    vendor = Vendor(gp, torch, runs, for_table=True)
+    found = vendor.run_layers([int(m) for m in options.rows.split(",")]) if options.rows else vendor.run()
+    runs.add(found, options.anew)
     return 0
 
 
