@@ -67,16 +67,16 @@ program; `make gpu-test` runs it and checks every limit."""
 
 # What is said below the title of a group.
 NOTES = {
-    "Matrix products": """Our own kernels, `mm_lt` apart: that is what serves by default with cuBLASLt installed, over all
-shapes of square products and of layers. GPU time of a graph of calls, contenders in turns, medians of five turns of
-0.3 s where the row says so (three for `gemv` and `invariant`), else 0.06 s (0.02 s where there are many shapes), random inputs in more copies than twice
-the L2 holds. A product whose result
-differs from torch's has no figure. `_nk`: the weights are [n, k] and the product is x @ w.T, both operands along k;
-without it both are row-major. `_vs_torch` is torch's time over ours (of host time, `submit`, ours over torch's),
-`_vs_read` our share of the speed of a kernel that only reads as many bytes. `gemv` is one row, its `_min` the worst of
-the seven shapes above 100 MB in bfloat16; `w8a16` and `w8a8` have float8 weights, `int4` groups of 128. `fused` is 2048
-tokens, 4096 to 14336. `mm_new_shape_ms` is the slowest first call of a shape in a new process with a warm cache of
-kernels. `mm_invariant_` is the time of a product by default over that under `batch_invariant`, the smallest of three layers.""",
+    "Matrix products": """Our own kernels, `mm_lt` apart: that is what serves by default with cuBLASLt installed, over
+all shapes of square products and of layers. GPU time of a graph of calls, contenders in turns, medians of five turns
+of 0.3 s where the row says so (three for `gemv` and `invariant`), else 0.06 s (0.02 s where there are many shapes),
+random inputs in more copies than twice the L2 holds. A product whose result differs from torch's has no figure.
+`_nk`: the weights are [n, k] and the product is x @ w.T, both operands along k; without it both are row-major.
+`_vs_torch` is torch's time over ours (of host time, `submit`, ours over torch's), `_vs_read` our share of the speed
+of a kernel that only reads as many bytes. `gemv` is one row, its `_min` the worst of the seven shapes above 100 MB in
+bfloat16; `w8a16` and `w8a8` have float8 weights, `int4` groups of 128. `fused` is 2048 tokens, 4096 to 14336.
+`mm_new_shape_ms` is the slowest first call of a shape in a new process with a warm cache of kernels. `mm_invariant_`
+is the time of a product by default over that under `batch_invariant`, the smallest of three layers.""",
 }
 
 LONG_TURN_S = 0.3
