@@ -86,6 +86,21 @@ def test_few_rows(device, rng, a, b, rows):
         assert np.abs(got - stored).max() <= 2 * bound * np.abs(stored).max()
 
 
+@pytest.mark.parametrize("a, b", [pair[:2] for pair in PAIRS if pair[0][0] in (*PLAIN, "fp8_e4m3")])
+def test_one_row_of_any_length(device, rng, a, b):
+    """A row of x is kept whole; how it is cut changes with its length. Rows of w for many blocks and for less than one."""
+    for k, n in ((128, 700), (3584, 33), (8320, 3), (14336, 50), (18944, 17), (29568, 5), (33024, 2)):
+        x, w = (rng.standard_normal((rows, k)).astype(np.float32) for rows in (1, n))
+        left, left_numbers = operand(x, *a, "a")
+        right, right_numbers = operand(w, *b, "b")
+        stored = left_numbers @ right_numbers.T
+        got = download(gp.scaled_matmul(**left, **right, out_dtype="float32"))
+        bound, _ = KERNEL_BOUND["float32"]
+        assert np.abs(got - stored).max() <= bound * np.sqrt(k), (k, n)
+        again = download(gp.scaled_matmul(**left, **right, out_dtype="float32"))
+        assert np.array_equal(got, again)
+
+
 @pytest.mark.parametrize("format", ["float8_e4m3", "float8_e5m2"])
 @pytest.mark.parametrize("k", [16, 128, 384, 512, 528, 640, 1152])
 def test_slices_take_their_own_scales(device, rng, format, k):
@@ -111,6 +126,18 @@ def test_zero_points(device, rng):
     numbers = gp.dequantize(data, scale, zero=zero).to_numpy().astype(np.float64)
     got = gp.scaled_matmul(gp.from_numpy(x), data, scale_b=scale, zero_b=zero).to_numpy()
     np.testing.assert_allclose(got, x @ numbers.T, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("block", [32, 64, 128])
+@pytest.mark.parametrize("k", [640, 4224, 18944, 29568])
+def test_zero_points_of_one_row(device, rng, block, k):
+    """Rows of zero points begin at any byte; the last of them ends the array."""
+    x, w = (rng.standard_normal((rows, k)).astype(np.float32) for rows in (1, 35))
+    data, scale, zero = gp.quantize(gp.from_numpy(w + 1), "int4", block=block, zero_point=True)
+    numbers = gp.dequantize(data, scale, zero=zero).to_numpy().astype(np.float64)
+    row = gp.from_numpy(x).astype("bfloat16")
+    got = download(gp.scaled_matmul(row, data, scale_b=scale, zero_b=zero, out_dtype="float32"))
+    np.testing.assert_allclose(got, download(row) @ numbers.T, rtol=1e-4, atol=1e-5 * k)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int4"])

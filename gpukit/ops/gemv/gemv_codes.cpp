@@ -17,23 +17,23 @@ namespace {
 
 constexpr int64_t kGranuleBytes = 16;  // of a row, for one thread
 
-/// Weights, the columns that share a scale (0: all), and what is fastest for one row of a.
+/// Weights, the columns that share a scale (0: all), and how many pairs of rows one row of a meets at a time.
 struct Form {
   Code weights;
   int group;
   bool zero;
-  int pairs, resident;
+  int pairs;
   std::vector<DType> tokens;
 };
 const std::vector<DType> kHalves = {DType::float16, DType::bfloat16};
 const std::vector<DType> kTokens = {DType::float16, DType::bfloat16, DType::float8_e4m3};
 const Form kForms[] = {
-    {Code::float8_e4m3, 0, false, 2, 8, kTokens},  {Code::float8_e4m3, 128, false, 2, 7, kTokens},
-    {Code::int8, 0, false, 2, 8, kHalves},         {Code::int4, 32, false, 1, 5, kHalves},
-    {Code::int4, 32, true, 1, 4, kHalves},         {Code::int4, 64, false, 2, 5, kHalves},
-    {Code::int4, 64, true, 1, 6, kHalves},         {Code::int4, 128, false, 2, 6, kHalves},
-    {Code::int4, 128, true, 2, 6, kHalves},        {Code::float4_e2m1, 16, false, 2, 6, kHalves},
-    {Code::float4_e2m1, 32, false, 2, 6, kHalves},
+    {Code::float8_e4m3, 0, false, 2, kTokens},  {Code::float8_e4m3, 128, false, 2, kTokens},
+    {Code::int8, 0, false, 2, kHalves},         {Code::int4, 32, false, 1, kHalves},
+    {Code::int4, 32, true, 1, kHalves},         {Code::int4, 64, false, 1, kHalves},
+    {Code::int4, 64, true, 1, kHalves},         {Code::int4, 128, false, 2, kHalves},
+    {Code::int4, 128, true, 2, kHalves},        {Code::float4_e2m1, 16, false, 2, kHalves},
+    {Code::float4_e2m1, 32, false, 2, kHalves},
 };
 
 const char* type_of(Code weights) {
@@ -65,18 +65,23 @@ std::string arguments(std::initializer_list<int> numbers) {
   return text;
 }
 
-/// By form: each kernel is a module of its own, so that a first call compiles one. `tokens`: as in GemvCodesPlan.
+/// Of a form, by rounds less 1.
+std::vector<jit::KernelSet> make_vector_sets(const Form& f) {
+  std::vector<jit::KernelSet> sets;
+  for (int rounds = 1; rounds <= gemv_codes_max_rounds(is_packed(f.weights)); ++rounds)
+    sets.emplace_back(
+        "gpukit/ops/gemv/gemv_codes.cuh",
+        std::vector{std::string("gpukit::gemv_codes<") + type_of(f.weights) + ", {T}" + arguments({f.pairs, f.group}) +
+                    (f.zero ? ", true" : ", false") + arguments({rounds}) + ">"},
+        f.tokens);
+  return sets;
+}
+
+/// By form: each kernel is a module of its own, so that a first call compiles one. `tokens`: 16 or 64.
 std::vector<jit::KernelSet> make_sets(int tokens) {
   std::vector<jit::KernelSet> sets;
   for (const Form& f : kForms) {
     const std::string types = std::string("<") + type_of(f.weights) + ", {T}", zero = f.zero ? ", true" : ", false";
-    if (tokens == 1) {
-      sets.emplace_back("gpukit/ops/gemv/gemv_codes.cuh",
-                        std::vector{"gpukit::gemv_codes" + types + arguments({f.pairs, f.group}) + zero +
-                                    arguments({f.resident}) + ">"},
-                        f.tokens);
-      continue;
-    }
     std::vector<DType> halves = f.tokens;
     std::erase(halves, DType::float8_e4m3);
     const Ring ring = ring_of(f, tokens);
@@ -87,18 +92,26 @@ std::vector<jit::KernelSet> make_sets(int tokens) {
   }
   return sets;
 }
-const std::vector<jit::KernelSet> vector_sets = make_sets(1), sets_of_16 = make_sets(16), sets_of_64 = make_sets(64);
+std::vector<std::vector<jit::KernelSet>> make_vector_sets() {
+  std::vector<std::vector<jit::KernelSet>> sets;
+  for (const Form& f : kForms) sets.push_back(make_vector_sets(f));
+  return sets;
+}
+const std::vector<std::vector<jit::KernelSet>> vector_sets = make_vector_sets();
+const std::vector<jit::KernelSet> sets_of_16 = make_sets(16), sets_of_64 = make_sets(64);
 
-const std::vector<jit::KernelSet>& sets_for(int tokens) {
-  return tokens == 1 ? vector_sets : tokens == 16 ? sets_of_16 : sets_of_64;
+/// The kernels of a form; `rounds` counts where tokens is 1.
+const jit::KernelSet& set_for(int form, int tokens, int rounds) {
+  const size_t i = static_cast<size_t>(form);
+  if (tokens == 1) return vector_sets[i][static_cast<size_t>(rounds - 1)];
+  return tokens == 16 ? sets_of_16[i] : sets_of_64[i];
 }
 
 /// The number of the form that takes these codes and groups, or -1.
 int find_form(Code weights, int group, bool zero, DType dtype, int tokens) {
-  for (size_t i = 0; i < std::size(kForms); ++i) {
+  for (int i = 0; i < static_cast<int>(std::size(kForms)); ++i) {
     const Form& f = kForms[i];
-    if (f.weights == weights && f.group == group && f.zero == zero && sets_for(tokens)[i].has(dtype))
-      return static_cast<int>(i);
+    if (f.weights == weights && f.group == group && f.zero == zero && set_for(i, tokens, 1).has(dtype)) return i;
   }
   return -1;
 }
@@ -113,13 +126,46 @@ bool reads_groups(const ScaledProduct& p, int group) {
   return is_aligned(p.b.scale) && scale.row % 4 == 0 && p.space.k % (4 * group) == 0;  // read in words
 }
 
-/// Groups of rows for a block: several share its numbers of x where these stay in registers, but the blocks are still
-/// enough to fill the chip twice, so that it has little left to do when the last ones run.
-int64_t groups_of_block(const Form& f, int64_t groups, int64_t rounds, int threads, const GemvCodesChip& chip) {
-  constexpr int64_t kMost = 4;
-  if (rounds > 1) return 1;
-  const int resident = std::min(f.resident * kGemvCodesThreads, chip.max_threads_per_sm) / threads;
-  return std::clamp(groups / (2 * int64_t{chip.sm_count} * resident), int64_t{1}, kMost);
+/// One row of x. nullopt: it is too long for the registers of a block, or its block for the chip's shared memory. The
+/// number of threads, and so the order of sums, follows from k, the format and the shared memory of a block.
+std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int token_bytes, const GemvCodesChip& chip) {
+  const Form& f = kForms[form];
+  const bool packed = is_packed(f.weights);
+  const int rows = 2 * f.pairs;
+  const int stage = gemv_codes_stage_bytes(
+      gemv_codes_scale_words(packed, f.weights == Code::float4_e2m1, f.group, f.zero, rows), rows);
+  const int64_t warp_columns = ceil_div(packed ? s.k / 2 : s.k, 32 * kGranuleBytes);
+  constexpr int kMostRows = 48, kLeastRows = 16;  // of a batch
+  int rounds = 1, warps = 0, batch = 0, shared = 0;
+  const auto fits = [&] {
+    warps = static_cast<int>(ceil_div(warp_columns, rounds));
+    if (warps * 32 > gemv_codes_max_threads(rounds)) return false;
+    for (batch = kMostRows; batch >= kLeastRows; batch -= kLeastRows) {
+      shared = gemv_codes_shared_bytes(warps, rounds, packed, token_bytes, stage, batch);
+      if (shared <= chip.shared_per_block) return true;
+    }
+    return false;
+  };
+  while (!fits())
+    if (++rounds > gemv_codes_max_rounds(packed)) return std::nullopt;
+  // All blocks run at once. As many on a multiprocessor as leave it the fewest groups of rows, because the last group
+  // of a block costs as much as a whole one; but not much fewer than fit, which hide latencies.
+  constexpr int kReserved = 1024;  // shared memory of a block that is not its own
+  const int threads = warps * 32;
+  const int fit =
+      std::min(gemv_codes_max_threads(rounds) / threads, (chip.shared_per_block + kReserved) / (shared + kReserved));
+  int64_t best = 0, fewest = 0;
+  for (int64_t blocks = fit; 4 * blocks >= 3 * fit; --blocks) {
+    const int64_t groups = blocks * ceil_div(ceil_div(s.n, blocks * chip.sm_count), rows);
+    if (fewest == 0 || groups < fewest) best = blocks, fewest = groups;
+  }
+  return GemvCodesPlan{.form = form,
+                       .tokens = 1,
+                       .rounds = rounds,
+                       .batch = batch,
+                       .grid = static_cast<unsigned>(std::min(best * chip.sm_count, ceil_div(s.n, rows))),
+                       .block = static_cast<unsigned>(threads),
+                       .shared_bytes = static_cast<unsigned>(shared)};
 }
 
 }  // namespace
@@ -147,40 +193,41 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
   if (number < 0) return std::nullopt;
   const Form& form = kForms[number];
 
-  if (tokens > 1) {
-    if (skinny_shared_bytes(form, tokens) > chip.shared_per_block) tokens = 16;
-    const int64_t blocks = ceil_div(s.m, tokens) * ceil_div(s.n, kSkinnyCodesRows);
-    if (blocks > kMax) return std::nullopt;
-    return GemvCodesPlan{.form = number,
-                         .tokens = tokens,
-                         .grid = static_cast<unsigned>(blocks),
-                         .block = kSkinnyCodesThreads,
-                         .shared_bytes = static_cast<unsigned>(skinny_shared_bytes(form, tokens))};
+  if (tokens == 1) {
+    const auto plan = plan_vector(s, number, static_cast<int>(itemsize(p.a.data.dtype())), chip);
+    if (plan || find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype(), 16) < 0) return plan;
+    tokens = 16;
   }
-  // Rounds of equal length over a row: the number of threads, and so the order of sums, follows from k and the format.
-  const int64_t granules = row_bytes / kGranuleBytes, rounds = ceil_div(granules, kGemvCodesThreads);
-  const int threads = static_cast<int>(ceil_div(ceil_div(granules, rounds), 32) * 32);
-  const int64_t groups = ceil_div(s.n, 2 * form.pairs);
-  return GemvCodesPlan{
-      .form = number,
-      .tokens = 1,
-      .grid = static_cast<unsigned>(ceil_div(groups, groups_of_block(form, groups, rounds, threads, chip))),
-      .block = static_cast<unsigned>(threads),
-      .shared_bytes = 0};
+  if (skinny_shared_bytes(form, tokens) > chip.shared_per_block) tokens = 16;
+  const int64_t blocks = ceil_div(s.m, tokens) * ceil_div(s.n, kSkinnyCodesRows);
+  if (blocks > kMax) return std::nullopt;
+  return GemvCodesPlan{.form = number,
+                       .tokens = tokens,
+                       .rounds = 0,
+                       .batch = 0,
+                       .grid = static_cast<unsigned>(blocks),
+                       .block = kSkinnyCodesThreads,
+                       .shared_bytes = static_cast<unsigned>(skinny_shared_bytes(form, tokens))};
 }
 
 bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
   const driver::DeviceProperties& chip = p.out.context().properties();
-  const auto plan = plan_gemv_codes(p,
-                                    {.sm_count = runtime::current_sm_count(p.out.device()),
-                                     .shared_per_block = chip.shared_per_block_optin,
-                                     .max_threads_per_sm = chip.max_threads_per_sm},
-                                    one_order);
+  const auto plan = plan_gemv_codes(
+      p, {.sm_count = runtime::current_sm_count(p.out.device()), .shared_per_block = chip.shared_per_block_optin},
+      one_order);
   if (!plan) return false;
-  jit::launch(sets_for(plan->tokens)[static_cast<size_t>(plan->form)].get(0, p.a.data.dtype()), p.out.device(),
-              {.grid_x = plan->grid, .block_x = plan->block, .shared_bytes = plan->shared_bytes}, write(p.out),
-              read(p.a.data), read_if(p.a.scale), read(p.b.data), read_if(p.b.scale), read_if(p.b.zero),
-              read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale), p.space);
+  const auto launch = [&](const auto&... more) {
+    jit::launch(set_for(plan->form, plan->tokens, plan->rounds).get(0, p.a.data.dtype()), p.out.device(),
+                {.grid_x = plan->grid, .block_x = plan->block, .shared_bytes = plan->shared_bytes}, write(p.out),
+                read(p.a.data), read_if(p.a.scale), read(p.b.data), read_if(p.b.scale), read_if(p.b.zero),
+                read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale), p.space, more...);
+  };
+  if (plan->tokens == 1) {
+    const int n = static_cast<int>(p.space.n), grid = static_cast<int>(plan->grid);
+    launch(GemvCodesRows{.share = n / grid, .extra = n % grid, .batch = plan->batch});
+  } else {
+    launch();
+  }
   return true;
 }
 

@@ -1,17 +1,17 @@
 // gemv_codes: out = w x for one vector and weights of 8 or 4 bits, by tensor cores at the speed of memory.
 //
-// A block takes groups of 2 kPairs rows in turn. Its threads walk rows side by side, 16 bytes each, so that memory is
-// read in long runs; where the block is as wide as a row, its numbers of x stay in registers. A warp's 512 bytes are 8
-// chunks, one for each quad of lanes. A fragment's rows are the chunks of a pair of rows of w, its columns the same
-// chunks of x: the sums of products lie on its diagonal, and what lies beside it is dropped.
+// A block is as wide as a row, 16 bytes a thread in each of kRounds rounds, and keeps its numbers of x in registers. It
+// walks a run of rows, 2 kPairs at a time: a warp copies its 512 bytes of them, and their scales, ahead into shared
+// memory, each thread what it will read, and waits for nobody. A warp's 512 bytes are 8 chunks, one for each quad of
+// lanes. A fragment's rows are the chunks of a pair of rows of w, its columns the same chunks of x: the sums of
+// products lie on its diagonal, and what lies beside it is dropped.
 //
 // What counts is the number of instructions for the 512 bytes of a warp: a scheduler of SM 90 has time for about 100 of
-// them. Many small blocks hide the latency of loads and share the chip evenly.
+// them. x is asked for after the first rows: a kernel's start is the memory's latency, and all blocks want the same x.
 //
 // The order of sums is a function of the format, k and the number of threads; the grid is free. It differs from that of
 // `skinny`.
 #pragma once
-#include "gpukit/ops/gemv/gemv.cuh"
 #include "gpukit/ops/gemv/gemv_codes_shape.cuh"
 #include "gpukit/ops/gemv/weights.cuh"
 #include "gpukit/ops/matmul/scaled_matmul_space.cuh"
@@ -46,16 +46,46 @@ GPUKIT_DEVICE int shared_word(int t, int i) {
   return t * 4 + i;
 }
 
-/// 16 bytes that are read once, if they are `inside`; else `to` keeps what it has.
-GPUKIT_DEVICE void load_streamed_if(bool inside, uint32_t (&to)[4], const void* p) {
+/// Copies the first `bytes` (0 to 16) of 16 aligned bytes that other blocks read as well, and fills the rest with
+/// zeros.
+GPUKIT_DEVICE void copy_cached_async(uint32_t shared, const void* global, int bytes) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+}
+/// What the copies of weights tell the L2: that these are read once, so that x and the code stay there.
+GPUKIT_DEVICE uint64_t streamed_policy() {
+  uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+/// Copies 16 aligned bytes if they are `inside`.
+GPUKIT_DEVICE void copy_streamed_if(bool inside, uint32_t shared, const void* global, uint64_t policy) {
   asm volatile(
-      "{\n.reg .pred inside;\nsetp.ne.b32 inside, %5, 0;\n"
-      "@inside ld.global.nc.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
-      : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])
-      : "l"(p), "r"(static_cast<int>(inside)));
+      "{\n.reg .pred inside;\nsetp.ne.b32 inside, %2, 0;\n"
+      "@inside cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %3;\n}" ::"r"(shared),
+      "l"(global), "r"(static_cast<int>(inside)), "l"(policy)
+      : "memory");
+}
+/// Asks for the first of `bytes` to be in the L2 soon, where the chip can be asked.
+GPUKIT_DEVICE void prefetch_rows([[maybe_unused]] const void* from, [[maybe_unused]] int64_t bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  constexpr int64_t kMost = 32768;
+  if (bytes > 0)
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(static_cast<int>(min(bytes, kMost)))
+                 : "memory");
+#endif
+}
+GPUKIT_DEVICE uint32_t load_shared_half(uint32_t shared) {
+  uint16_t v;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(shared) : "memory");
+  return v;
+}
+GPUKIT_DEVICE uint32_t load_shared_byte(uint32_t shared) {
+  uint32_t v;
+  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(v) : "r"(shared) : "memory");
+  return v;
 }
 
-/// What a lane of gemv_codes does with 16 bytes of a pair of rows.
+/// What a lane of gemv_codes does with 16 bytes of each row of a group.
 template <typename W, typename X, int kPairs, int kGroup, bool kZero>
 struct CodesMath {
   using T = typename TokenMath<X>::type;
@@ -67,15 +97,15 @@ struct CodesMath {
   static constexpr int kParts = kPromote && kGroup < kChunkK ? kChunkK / kGroup : 1;    // of a chunk, by its scales
   static constexpr int kTokenBytes = static_cast<int>(sizeof(X));
   static constexpr bool kTokenGroups = kPromote && kTokenBytes == 1;
-  static constexpr int kSums = kPromote ? 2 : 4;
+  static constexpr int kTokenLoads = kLaneK * kTokenBytes / 16;  // of 16 bytes
 
   /// The numbers of x that the words of a lane meet, in the pairs that decode() makes; their scale where it changes;
-  /// and for int4, of the two columns that a lane holds, the sums of each part: times -kBias where there are no zero
+  /// and for int4, of the column that is the quad's own, the sum of each part: times -kBias where there are no zero
   /// points.
   struct Tokens {
     uint32_t pairs[4][kWordK / 2];
     float scale;
-    float sums[is_int4<W> ? kParts : 1][2];
+    float sums[is_int4<W> ? kParts : 1];
   };
   /// What a lane has of a pair of rows at a time.
   struct Pair {
@@ -85,36 +115,31 @@ struct CodesMath {
     uint32_t codes[2];  // e2m1: scales
   };
 
-  static GPUKIT_DEVICE void fetch(Tokens& to, const X* x, const void* x_scale, const ScaledSpace& s, int granule) {
-    const int k_size = static_cast<int>(s.k), granules = k_size / kLaneK, t = static_cast<int>(threadIdx.x) % 4;
-    if constexpr (kTokenGroups) {
-      const int k = granule / 4 * kChunkK;
-      to.scale = group_scale(s.a, x_scale, 0, 0, k < k_size ? k : 0);
-    }
-    const uint8_t* const from = reinterpret_cast<const uint8_t*>(x);
-    if constexpr (kSteps == 4) {
+  /// Sums of fragments, and where scales are applied to these, what comes of it.
+  struct Sums {
+    float products[kPairs][4];
+    float scaled[kPromote ? kPairs : 1][2];
+  };
+
+  /// Of the two sums of a row that a lane holds, the one in the column that is its quad's own.
+  static GPUKIT_DEVICE float own(float even, float odd) { return threadIdx.x % 8 < 4 ? even : odd; }
+
+  /// Bytes from the x of a warp to the load `i` of a lane.
+  static GPUKIT_DEVICE uint32_t token_at(int lane, int i) {
+    if constexpr (kSteps == 4) return (lane / 4 * 16 + shared_word<kParts>(lane % 4, i)) * 16;
+    return lane * (kLaneK * kTokenBytes) + i * 16;
+  }
+  /// Tokens of what the loads gave.
+  static GPUKIT_DEVICE void arrange(Tokens& to, const uint32_t (&v)[kTokenLoads][4]) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int k = (granule / 4 * 16 + shared_word<kParts>(t, i)) * kWordK;
-        const uint4 v = k < k_size ? load_cached(from + static_cast<int64_t>(k) * kTokenBytes) : uint4{0, 0, 0, 0};
-        to.pairs[i][0] = pick_bytes(v.x, v.z, 0x5410), to.pairs[i][1] = pick_bytes(v.x, v.z, 0x7632);
-        to.pairs[i][2] = pick_bytes(v.y, v.w, 0x5410), to.pairs[i][3] = pick_bytes(v.y, v.w, 0x7632);
-      }
-    } else {
-      uint32_t v[4 * kTokenBytes];
-#pragma unroll
-      for (int i = 0; i < kTokenBytes; ++i) {
-        const uint4 four = granule < granules
-                               ? load_cached(from + static_cast<int64_t>(granule) * kLaneK * kTokenBytes + i * 16)
-                               : uint4{0, 0, 0, 0};
-        v[4 * i] = four.x, v[4 * i + 1] = four.y, v[4 * i + 2] = four.z, v[4 * i + 3] = four.w;
-      }
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if constexpr (kTokenBytes == 1)
-          Weights<X, T>::decode(to.pairs[i][0], to.pairs[i][1], v[i]);
-        else
-          to.pairs[i][0] = v[2 * i], to.pairs[i][1] = v[2 * i + 1];
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (kSteps == 4) {
+        to.pairs[i][0] = pick_bytes(v[i][0], v[i][2], 0x5410), to.pairs[i][1] = pick_bytes(v[i][0], v[i][2], 0x7632);
+        to.pairs[i][2] = pick_bytes(v[i][1], v[i][3], 0x5410), to.pairs[i][3] = pick_bytes(v[i][1], v[i][3], 0x7632);
+      } else if constexpr (kTokenBytes == 1) {
+        Weights<X, T>::decode(to.pairs[i][0], to.pairs[i][1], v[0][i]);
+      } else {
+        to.pairs[i][0] = v[i / 2][i % 2 * 2], to.pairs[i][1] = v[i / 2][i % 2 * 2 + 1];
       }
     }
     if constexpr (is_int4<W>) {
@@ -125,8 +150,8 @@ struct CodesMath {
 #pragma unroll
         for (int step = part * 8 / kParts; step < (part + 1) * 8 / kParts; ++step)
           Mma<T>::add(sums, ones, to.pairs[step / 2][step % 2 * 2], to.pairs[step / 2][step % 2 * 2 + 1]);
-        to.sums[part][0] = sums[0], to.sums[part][1] = sums[1];
-        if constexpr (!kZero) to.sums[part][0] *= -Format::kBias, to.sums[part][1] *= -Format::kBias;
+        to.sums[part] = own(sums[0], sums[1]);
+        if constexpr (!kZero) to.sums[part] *= -Format::kBias;
       }
     }
   }
@@ -147,179 +172,273 @@ struct CodesMath {
     }
   }
 
-  template <int kStep>
-  static GPUKIT_DEVICE void walk(float (&to)[kSums], float (&products)[4], const Pair& pair, const Tokens& tokens,
-                                 const uint32_t (&scales)[2][2]) {
+  template <int kStep = 0>
+  static GPUKIT_DEVICE void walk(Sums& to, const Pair (&pairs)[kPairs], const Tokens& tokens,
+                                 const uint32_t (&scales)[kPairs][2][2]) {
     if constexpr (kStep < 2 * kSteps) {
-      uint32_t a[4];
-      decode<kStep>(a, pair, scales);
       constexpr int kWord = kSteps == 2 ? kStep : kStep / 2, kHalf = kSteps == 2 ? 0 : kStep % 2 * 2;
       constexpr int kPart = kStep * kParts / (2 * kSteps);
-      if constexpr (kPromote) {
-        if constexpr (kStep * kParts % (2 * kSteps) == 0) {
+      constexpr bool kBegins = kStep * kParts % (2 * kSteps) == 0, kEnds = (kStep + 1) * kParts % (2 * kSteps) == 0;
 #pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            if constexpr (kZero)
-              products[i] = (-Format::kBias - static_cast<float>(pair.zeros[i / 2][kPart])) * tokens.sums[kPart][i % 2];
-            else if constexpr (is_int4<W>)
-              products[i] = tokens.sums[kPart][i % 2];
-            else
-              products[i] = 0.0f;
-          }
-        }
-        Mma<T>::add(products, a, tokens.pairs[kWord][kHalf], tokens.pairs[kWord][kHalf + 1]);
-        if constexpr ((kStep + 1) * kParts % (2 * kSteps) == 0) {
-          const bool even = threadIdx.x % 8 < 4;  // the column that is a quad's own
+      for (int p = 0; p < kPairs; ++p) {
+        float(&sums)[4] = to.products[p];
+        if constexpr (kPromote && kBegins) sums[0] = sums[1] = sums[2] = sums[3] = 0.0f;
+        uint32_t a[4];
+        decode<kStep>(a, pairs[p], scales[p]);
+        Mma<T>::add(sums, a, tokens.pairs[kWord][kHalf], tokens.pairs[kWord][kHalf + 1]);
+        if constexpr (kPromote && kEnds) {
 #pragma unroll
           for (int h = 0; h < 2; ++h) {
-            const float by = kTokenGroups ? tokens.scale * pair.scales[h][kPart] : pair.scales[h][kPart];
-            to[h] = __fmaf_rn(by, even ? products[2 * h] : products[2 * h + 1], to[h]);
+            float part = own(sums[2 * h], sums[2 * h + 1]);
+            if constexpr (kZero)
+              part = __fmaf_rn(-Format::kBias - static_cast<float>(pairs[p].zeros[h][kPart]), tokens.sums[kPart], part);
+            else if constexpr (is_int4<W>)
+              part += tokens.sums[kPart];
+            const float by = kTokenGroups ? tokens.scale * pairs[p].scales[h][kPart] : pairs[p].scales[h][kPart];
+            to.scaled[p][h] = __fmaf_rn(by, part, to.scaled[p][h]);
           }
         }
-      } else {
-        Mma<T>::add(to, a, tokens.pairs[kWord][kHalf], tokens.pairs[kWord][kHalf + 1]);
       }
-      walk<kStep + 1>(to, products, pair, tokens, scales);
+      walk<kStep + 1>(to, pairs, tokens, scales);
     }
   }
 
-  /// to += the products of a pair of rows.
-  static GPUKIT_DEVICE void multiply(float (&to)[kSums], Pair& pair, const Tokens& tokens) {
-    if constexpr (kParts > 1) {
-      share_chunk<kParts>(pair.words[0]);
-      share_chunk<kParts>(pair.words[1]);
+  /// to += the products of the group.
+  static GPUKIT_DEVICE void multiply(Sums& to, Pair (&pairs)[kPairs], const Tokens& tokens) {
+    uint32_t scales[kPairs][2][2];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if constexpr (kParts > 1) share_chunk<kParts>(pairs[r / 2].words[r % 2]);
+      if constexpr (is_e2m1<W>) Format::scales(scales[r / 2][r % 2], pairs[r / 2].codes[r % 2]);
     }
-    uint32_t scales[2][2];
-    if constexpr (is_e2m1<W>) {
-      Format::scales(scales[0], pair.codes[0]);
-      Format::scales(scales[1], pair.codes[1]);
-    }
-    float products[4];
-    walk<0>(to, products, pair, tokens, scales);
+    walk(to, pairs, tokens, scales);
+  }
+
+  /// The sum of row `r`.
+  static GPUKIT_DEVICE float total(const Sums& of, int r) {
+    if constexpr (kPromote) return of.scaled[r / 2][r % 2];
+    return own(of.products[r / 2][r % 2 * 2], of.products[r / 2][r % 2 * 2 + 1]);
   }
 };
 
-/// Grid: at most ceil(n / (2 kPairs)). Block: a multiple of 32 up to kGemvCodesThreads, so that none of its warps lies
-/// past the end of a row in the first round. kResident blocks of the largest size fit the registers.
+/// Block: a multiple of 32, so that kRounds of them cover a row. Grid: any, with `rows` of it. Shared memory:
+/// gemv_codes_shared_bytes.
 ///
-/// `s` is a product with m = 1 and no experts; n and k are at most 2^30. kGroup: 0 where the scales of w do not change
+/// `s` is a product with m = 1 and no experts; n is at most 2^30. kGroup: 0 where the scales of w do not change
 /// along k; 128 for float8 with one for 128 x 128; 32, 64 or 128 for int4; 16 or 32 for e2m1. Scales of x change along
 /// k, every 128, only where those of float8 weights do. x and the rows of w and of scales that change along k are
-/// dense. x, w, its stride and its k are multiples of 16 bytes; the scales of e2m1 and their rows of 2 where kGroup
-/// is 16. Zero points lie as the scales do.
-template <typename W, typename X, int kPairs, int kGroup, bool kZero, int kResident>
-__global__ void __launch_bounds__(kGemvCodesThreads, kResident)
+/// dense. x, w, its stride and its k are multiples of 16 bytes; the scales of e2m1 and their rows of 4. Zero points lie
+/// as the scales do, the first at a multiple of 4 bytes.
+template <typename W, typename X, int kPairs, int kGroup, bool kZero, int kRounds>
+__global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
     gemv_codes(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
                const float* tensor_scale, const void* bias, const float* out_scale,
-               const __grid_constant__ ScaledSpace s) {
+               const __grid_constant__ ScaledSpace s, const __grid_constant__ GemvCodesRows rows) {
   using Math = CodesMath<W, X, kPairs, kGroup, kZero>;
-  constexpr int kRows = Math::kRows, kParts = Math::kParts, kBatch = kGemvCodesBatch / kRows;
-  constexpr int kPitch = kGemvCodesBatch + 1;  // spreads the banks
-  __shared__ float slots[kGemvCodesThreads / 4 * kPitch];
-  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  constexpr int kRows = Math::kRows, kParts = Math::kParts, kStages = gemv_codes_stages(kRounds);
+  constexpr int kScaleWords = gemv_codes_scale_words(Math::kSteps == 4, is_e2m1<W>, kGroup, kZero, kRows);
+  constexpr int kStageBytes = gemv_codes_stage_bytes(kScaleWords, kRows), kScalesAt = kRows * 512;
+  constexpr int kStaged = kRounds * Math::kTokenLoads * 512;  // of x, a warp
+  static_assert(kStages % kRounds == 0, "a slot belongs to a round");
+  extern __shared__ __align__(16) uint8_t shared[];
+  const int thread = static_cast<int>(threadIdx.x), warps = static_cast<int>(blockDim.x) / 32;
   const int lane = thread % 32, warp = thread / 32, g = lane / 4, t = lane % 4;
   const int k_size = static_cast<int>(s.k), granules = k_size / Math::kLaneK;
-  const int rows = static_cast<int>(s.n), stride = static_cast<int>(gridDim.x) * kRows;  // of a block's groups
+  const int block = static_cast<int>(blockIdx.x), first = block * rows.share + min(block, rows.extra);
+  const int end = first + rows.share + (block < rows.extra ? 1 : 0);
+  // Codes of 8 bits leave the threads time: the L2 asks for a block's first rows before the threads can.
+  if (Math::kSteps == 2 && thread == 0)
+    prefetch_rows(reinterpret_cast<const uint8_t*>(w) + first * s.b.row, (rows.share - 1) * s.b.row + k_size);
+  const uint32_t staged = shared_address(shared) + warp * kStaged;
+  const uint32_t ring = shared_address(shared) + warps * kStaged + warp * (kStages * kStageBytes);
+  float* const slots = reinterpret_cast<float*>(shared + warps * (kStaged + kStages * kStageBytes));
+  const int pitch = (warps | 1) * 8 * kRows;  // of a group's sums; odd, to spread the banks
 
-  // 16 bytes of each row of a group. What lies past the end of a row keeps what this thread had of the row before, or
-  // zeros, and meets zeros of x. Rows past the last one are not loaded, nor are their sums stored.
-  typename Math::Pair pairs[kPairs] = {};
-  const auto load = [&](int row, int granule) {
-    const bool inside = granule < granules;
-    const uint8_t* from = reinterpret_cast<const uint8_t*>(w) + row * s.b.row + static_cast<uint32_t>(granule) * 16u;
+  // Where this thread's bytes begin in a row, and its word of the warp's scales: those of a row, 32 at a time. A thread
+  // past the end of a row takes the last ones of it, which meet zeros of x.
+  constexpr int kPoints = kZero ? 2 : 1, kRowWords = kScaleWords / kRows / kPoints;
+  constexpr int kCopies = (kRows * kRowWords + 31) / 32, kCopyRows = kRowWords == 0 ? 1 : 32 / kRowWords;
+  constexpr bool kBlocks = Math::kPromote && Math::kSteps == 2;  // scales of 128 x 128
+  bool inside[kRounds];
+  uint32_t column[kRounds], scale_column[kRounds];
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      load_streamed_if(inside && row + r < rows, pairs[r / 2].words[r % 2], from);
-      from += s.b.row;
+  for (int j = 0; j < kRounds; ++j) {
+    const int at = (warp + j * warps) * 32;
+    inside[j] = at < granules;
+    column[j] = static_cast<uint32_t>(min(at + lane, granules - 1));
+    if constexpr (kCopies != 0) {
+      constexpr int kWordScales = is_e2m1<W> ? 4 * kGroup : kGroup;
+      const int c = lane % kRowWords, word = kBlocks ? (at / 4 + c) * Math::kChunkK / kGroup : at / 32 * kRowWords + c;
+      scale_column[j] = static_cast<uint32_t>(min(word, (k_size - 1) / kWordScales));
     }
-    if constexpr (Math::kPromote) {
-      const int64_t at = (Math::kSteps == 2 ? row / 128 : row) * s.b.scale.row + granule / 4 * Math::kChunkK / kGroup;
-      const float* scales = static_cast<const float*>(scale) + at;
-      [[maybe_unused]] const int8_t* zeros = zero + at;
+  }
+
+  // Copies of a group of rows: first those of `ahead`, then the next. Rows past the last one are not copied, nor are
+  // their sums stored.
+  const uint8_t* from = reinterpret_cast<const uint8_t*>(w) + first * s.b.row;
+  const int64_t scale_row = s.b.scale.row * (is_e2m1<W> ? 1 : 4);
+  const int scale_r = lane / (32 / kCopyRows);
+  const uint8_t* scale_from = static_cast<const uint8_t*>(scale);
+  if constexpr (kCopies != 0 && !kBlocks) scale_from += (first + scale_r) * scale_row;
+  int ahead = first;
+  const uint64_t policy = streamed_policy();
+  const auto copy = [&](int j, uint32_t to) {
+    const int left = end - ahead;
+    if (inside[j]) {
+      const uint8_t* p = from + column[j] * 16u;
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
+        copy_streamed_if(r < left, to + r * 512 + lane * 16, p, policy);
+        p += s.b.row;
+      }
 #pragma unroll
-        for (int i = 0; i < kParts; ++i) {
-          if (granule / 4 * Math::kChunkK + i * kGroup < k_size && row + r < rows) {
-            pairs[r / 2].scales[r % 2][i] = __ldg(scales + i);
-            if constexpr (kZero) pairs[r / 2].zeros[r % 2][i] = __ldg(zeros + i);
+      for (int i = 0; i < kCopies; ++i) {
+        const int r = scale_r + i * kCopyRows;
+        const uint8_t* q = scale_from + scale_column[j] * 4u;
+        if constexpr (kBlocks)
+          q += (ahead + r) / 128 * scale_row;
+        else
+          q += i * kCopyRows * scale_row;
+        const int word = is_e2m1<W> ? lane + 32 * i : lane % kRowWords * kRows + r;
+        copy_async_if<4>(r < kRows && r < left, to + kScalesAt + word * 4, q);
+        if constexpr (kZero) {  // the aligned word that has it
+          const int64_t at = ((ahead + r) * s.b.scale.row + scale_column[j]) & ~int64_t{3};
+          const int64_t count = (s.n - 1) * s.b.scale.row + (k_size + kGroup - 1) / kGroup;
+          if (r < kRows && r < left)
+            copy_word_async(to + kScalesAt + (kRows * kRowWords + word) * 4, zero + at,
+                            static_cast<int>(min(count - at, int64_t{4})));
+        }
+      }
+    }
+    if (j == kRounds - 1) {
+      ahead += kRows, from += kRows * s.b.row;
+      if constexpr (kCopies != 0 && !kBlocks) scale_from += kRows * scale_row;
+    }
+  };
+  const auto copy_x = [&] {
+#pragma unroll
+    for (int j = 0; j < kRounds; ++j)
+#pragma unroll
+      for (int i = 0; i < Math::kTokenLoads; ++i) {
+        const int k = (warp + j * warps) * (32 * Math::kLaneK) + (i * 32 + lane) * (16 / Math::kTokenBytes);
+        copy_cached_async(staged + (j * Math::kTokenLoads + i) * 512 + lane * 16, x + (k < k_size ? k : 0),
+                          k < k_size ? 16 : 0);
+      }
+  };
+#pragma unroll
+  for (int i = 0; i < kStages; ++i) {
+    copy(i % kRounds, ring + i * kStageBytes);
+    if (i == 0) copy_x();
+    commit_copies();
+  }
+
+  // What a thread has of the end of a row: one of 8 threads for a group of rows.
+  const int groups = min(warps * 4, rows.batch / kRows), batch = groups * kRows, my_group = thread / 8,
+            my_row = thread % 8;
+  const float x_factor = row_scale(s.a, x_scale, nullptr, 0, 0);
+  const auto factor_of = [&](int row) {
+    return my_row < kRows && my_group < groups && row < end ? row_scale(s.b, scale, tensor_scale, 0, row) : 0.0f;
+  };
+  const auto finish = [&](const float* sums, int row, int stop, float w_factor) {
+    float total[kRows] = {};
+#pragma unroll 4
+    for (int i = 0; i < warps; ++i)
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) total[r] += sums[i * 8 * kRows + r];
+#pragma unroll
+    for (int mask = 4; mask != 0; mask /= 2)
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) total[r] += __shfl_xor_sync(0xffffffffu, total[r], mask);
+    float sum = total[0];
+#pragma unroll
+    for (int r = 1; r < kRows; ++r) sum = my_row == r ? total[r] : sum;
+    if (my_row >= kRows || row >= stop) return;
+    if constexpr (is_e2m1<W>) sum *= kE2m1Unscale;
+    sum *= x_factor * w_factor * s.alpha;
+    if (bias != nullptr) sum += load_bias(bias, s.bias, row * s.bias_n);
+    if (out_scale != nullptr) sum /= *out_scale;
+    store_number(out, s.out, row * s.out_n, sum);
+  };
+
+  typename Math::Tokens tokens[kRounds];
+  wait_copies<kStages - 1>();
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < kRounds; ++j) {
+    uint32_t v[Math::kTokenLoads][4];
+#pragma unroll
+    for (int i = 0; i < Math::kTokenLoads; ++i)
+      load_shared(v[i], staged + j * (Math::kTokenLoads * 512) + Math::token_at(lane, i));
+    Math::arrange(tokens[j], v);
+    if constexpr (Math::kTokenGroups) {
+      const int k = ((warp + j * warps) * 8 + g) * Math::kChunkK;
+      tokens[j].scale = group_scale(s.a, x_scale, 0, 0, k < k_size ? k : 0);
+    }
+  }
+
+  uint32_t slot = 0;
+  int buffer = 0;
+#pragma unroll 1
+  for (int begin = first; begin < end; begin += batch) {
+    const int stop = min(begin + batch, end), my_at = begin + my_group * kRows + my_row;
+    const float w_factor = factor_of(my_at);
+    float* to = slots + buffer * groups * pitch + (warp * 8 + g) * kRows;
+#pragma unroll 1
+    for (int row = begin; row < stop; row += kRows) {
+      typename Math::Sums sums = {};
+#pragma unroll
+      for (int j = 0; j < kRounds; ++j) {
+        wait_copies<kStages - 1>();
+        __syncwarp();
+        const uint32_t at = ring + slot;
+        typename Math::Pair pairs[kPairs];
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) load_shared(pairs[r / 2].words[r % 2], at + r * 512 + lane * 16);
+        if constexpr (Math::kPromote) {
+#pragma unroll
+          for (int i = 0; i < kParts; ++i) {
+            const uint32_t word = (g * kParts + i) * kRows;
+#pragma unroll
+            for (int r = 0; r < kRows; r += 2) {
+              uint32_t v[2];
+              load_shared(v[0], v[1], at + kScalesAt + (word + r) * 4);
+              pairs[r / 2].scales[0][i] = __uint_as_float(v[0]), pairs[r / 2].scales[1][i] = __uint_as_float(v[1]);
+              if constexpr (kZero) {
+                load_shared(v[0], v[1], at + kScalesAt + (kRows * kRowWords + word + r) * 4);
+                const int c = ((warp + j * warps) * 8 + g) * kParts + i;
+#pragma unroll
+                for (int h = 0; h < 2; ++h) {
+                  const uint32_t byte = static_cast<uint32_t>(row + r + h) * static_cast<uint32_t>(s.b.scale.row) + c;
+                  pairs[r / 2].zeros[h][i] = static_cast<int8_t>(v[h] >> (byte % 4 * 8));
+                }
+              }
+            }
           }
         }
-        if constexpr (Math::kSteps == 4) scales += s.b.scale.row, zeros += s.b.scale.row;
-      }
-    }
-    if constexpr (is_e2m1<W>) {
-      const uint8_t* codes = static_cast<const uint8_t*>(scale) + row * s.b.scale.row + granule * (32 / kGroup);
+        if constexpr (is_e2m1<W>) {
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        if (inside && row + r < rows) {
-          if constexpr (kGroup == 16)
-            pairs[r / 2].codes[r % 2] = __ldg(reinterpret_cast<const unsigned short*>(codes));
-          else
-            pairs[r / 2].codes[r % 2] = __ldg(codes);
+          for (int r = 0; r < kRows; ++r) {
+            const uint32_t codes = at + kScalesAt + r * (1024 / kGroup) + lane * (32 / kGroup);
+            pairs[r / 2].codes[r % 2] = kGroup == 16 ? load_shared_half(codes) : load_shared_byte(codes);
+          }
         }
-        codes += s.b.scale.row;
+        if constexpr (kScaleWords != 0) __syncwarp();
+        copy(j, at);
+        commit_copies();
+        slot = slot + kStageBytes == kStages * kStageBytes ? 0 : slot + kStageBytes;
+        if (inside[j]) Math::multiply(sums, pairs, tokens[j]);
       }
-    }
-  };
-
-  float sums[kPairs][Math::kSums];
-  // Chunk g's sum is in column g of row g: with lane t = g / 2.
-  const auto close = [&](int group) {
-    if (t != g / 2) return;
-    float* const to = slots + (warp * 8 + g) * kPitch + group * kRows;
+      // Chunk g's sum is in column g of row g: with lane t = g / 2.
+      if (t == g / 2) {
 #pragma unroll
-    for (int p = 0; p < kPairs; ++p)
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        if constexpr (Math::kPromote)
-          to[2 * p + h] = sums[p][h];
-        else
-          to[2 * p + h] = g % 2 == 0 ? sums[p][2 * h] : sums[p][2 * h + 1];
+        for (int r = 0; r < kRows; r += 2)
+          *reinterpret_cast<float2*>(to + r) = {Math::total(sums, r), Math::total(sums, r + 1)};
       }
-  };
-  // The sums of `count` groups, the first of which begins with row `first`: a row for each lane of one warp.
-  const auto finish = [&](int first, int count) {
-    __syncthreads();
-    const int row = first + lane / kRows * stride + lane % kRows;
-    if (warp == 0 && lane / kRows < count && row < rows) {
-      float parts[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll 2
-      for (int i = 0; i < threads / 4; i += 4)
-#pragma unroll
-        for (int j = 0; j < 4; ++j) parts[j] += slots[(i + j) * kPitch + lane];
-      float sum = (parts[0] + parts[1]) + (parts[2] + parts[3]);
-      if constexpr (is_e2m1<W>) sum *= kE2m1Unscale;
-      sum *= row_scale(s.a, x_scale, nullptr, 0, 0) * row_scale(s.b, scale, tensor_scale, 0, row) * s.alpha;
-      if (bias != nullptr) sum += load_bias(bias, s.bias, row * s.bias_n);
-      if (out_scale != nullptr) sum /= *out_scale;
-      store_number(out, s.out, row * s.out_n, sum);
+      to += pitch;
     }
     __syncthreads();
-  };
-
-  typename Math::Tokens tokens;
-  bool fetched = false;
-  int batch_first = static_cast<int>(blockIdx.x) * kRows, batch = 0;
-#pragma unroll 1
-  for (int row = batch_first; row < rows; row += stride) {
-#pragma unroll
-    for (int p = 0; p < kPairs; ++p)
-#pragma unroll
-      for (int i = 0; i < Math::kSums; ++i) sums[p][i] = 0.0f;
-#pragma unroll 1
-    for (int begin = 0; begin + warp * 32 < granules; begin += threads) {
-      load(row, begin + thread);
-      if (!fetched) Math::fetch(tokens, x, x_scale, s, begin + thread);
-      fetched = threads >= granules;
-#pragma unroll
-      for (int p = 0; p < kPairs; ++p) Math::multiply(sums[p], pairs[p], tokens);
-    }
-    close(batch++);
-    if (batch == kBatch || row + stride >= rows) {
-      finish(batch_first, batch);
-      batch = 0, batch_first = row + stride;
-    }
+    if (my_group < groups) finish(slots + (buffer * groups + my_group) * pitch + my_row * kRows, my_at, stop, w_factor);
+    buffer ^= 1;  // written while others still read the one before
   }
 }
 

@@ -4,7 +4,33 @@
 
 namespace gpukit {
 
-inline constexpr int kGemvCodesThreads = 128;  // at most
-inline constexpr int kGemvCodesBatch = 32;     // rows whose sums wait in shared memory
+/// Rows of a block: `share`, and one more for the first `extra` blocks. The sums of `batch`, a multiple of 16, wait in
+/// shared memory to be ended together.
+struct GemvCodesRows {
+  int32_t share, extra, batch;
+};
+
+/// Rounds of a block along a row, whose x stays in registers: as many as these have room for.
+constexpr int gemv_codes_max_rounds(bool packed) { return packed ? 2 : 4; }
+/// Of a block, and those of all blocks of a multiprocessor.
+constexpr int gemv_codes_max_threads(int rounds) { return rounds == 1 ? 640 : 512; }
+
+/// Copies of a warp that are under way: of its 512 bytes of a group of rows, once a round.
+constexpr int gemv_codes_stages(int rounds) { return rounds < 2 ? 2 : rounds; }
+
+/// Words of scales, and of zero points, that belong to 512 bytes of `rows` rows. group: 0 where scales do not change
+/// along k.
+constexpr int gemv_codes_scale_words(bool packed, bool e2m1, int group, bool zero, int rows) {
+  if (group == 0) return 0;
+  if (e2m1) return rows * 256 / group;
+  return rows * 8 * (packed ? 128 / group : 1) * (zero ? 2 : 1);
+}
+
+/// The bytes of a stage of a warp, and of a block: x on its way to the registers, the warps' stages, and sums twice.
+constexpr int gemv_codes_stage_bytes(int scale_words, int rows) { return rows * 512 + scale_words * 4; }
+constexpr int gemv_codes_shared_bytes(int warps, int rounds, bool packed, int token_bytes, int stage_bytes, int batch) {
+  const int x = 512 * (packed ? 2 : 1) * token_bytes, sums = 2 * batch * (warps | 1) * 8 * 4;
+  return warps * (rounds * x + gemv_codes_stages(rounds) * stage_bytes) + sums;
+}
 
 }  // namespace gpukit

@@ -16,7 +16,7 @@ using cuda::GemvCodesPlan;
 using cuda::plan_gemv_codes;
 using testing::kCpu;
 
-constexpr GemvCodesChip kHopper = {132, 232448, 2048}, kAda = {128, 101376, 1536};
+constexpr GemvCodesChip kHopper = {132, 232448}, kAda = {128, 101376};
 
 /// A row of x by w [n, k] with scales of `rows` by `group`; group 0: one a row.
 ScaledProduct product(DType x, DType w, int64_t n, int64_t k, int64_t group, bool zero = false, int64_t rows = 1) {
@@ -112,37 +112,74 @@ TEST(GemvCodes, TakesScalesOfBlocksOnBothSides) {
   }
 }
 
-/// The order of sums follows from the number of threads: k and the format give it, not the chip or n.
+/// The order of sums follows from the number of threads: k and the format give it, not n or the multiprocessors.
 TEST(GemvCodes, ThreadsFollowFromK) {
   struct Row {
     int64_t k;
-    unsigned bytes8, bits4;
+    unsigned bytes8;
+    int rounds8;
+    unsigned bits4;
+    int rounds4;
   };
-  for (const Row& row : {Row{128, 32, 32}, Row{640, 64, 32}, Row{3584, 128, 128}, Row{4096, 128, 128},
-                         Row{4224, 96, 96}, Row{8192, 128, 128}, Row{14336, 128, 128}, Row{29568, 128, 128}})
+  for (const Row& row :
+       {Row{128, 32, 1, 32, 1}, Row{640, 64, 1, 32, 1}, Row{3584, 224, 1, 128, 1}, Row{4096, 256, 1, 128, 1},
+        Row{8192, 512, 1, 256, 1}, Row{8320, 544, 1, 288, 1}, Row{14336, 448, 2, 448, 1}, Row{18944, 416, 3, 608, 1},
+        Row{29568, 480, 4, 480, 2}, Row{32768, 512, 4, 512, 2}})
     for (int64_t n : {1, 300, 29568})
-      for (const GemvCodesChip& chip : {kHopper, kAda, GemvCodesChip{1, 101376, 1536}}) {
-        EXPECT_EQ(plan_gemv_codes(product(DType::bfloat16, DType::int8, n, row.k, 0), chip, false)->block, row.bytes8);
-        EXPECT_EQ(plan_gemv_codes(product(DType::bfloat16, DType::float4_e2m1, n, row.k, 32), chip, false)->block,
-                  row.bits4);
+      for (int sms : {132, 1}) {
+        const GemvCodesChip chip = {sms, kHopper.shared_per_block};
+        const auto of8 = plan_gemv_codes(product(DType::bfloat16, DType::int8, n, row.k, 0), chip, false);
+        EXPECT_EQ(of8->block, row.bytes8);
+        EXPECT_EQ(of8->rounds, row.rounds8);
+        const auto of4 = plan_gemv_codes(product(DType::bfloat16, DType::float4_e2m1, n, row.k, 32), chip, false);
+        EXPECT_EQ(of4->block, row.bits4);
+        EXPECT_EQ(of4->rounds, row.rounds4);
+        for (const auto& plan : {of8, of4}) {
+          EXPECT_EQ(plan->tokens, 1);
+          EXPECT_EQ(plan->batch % 16, 0);
+          EXPECT_LE(plan->shared_bytes, static_cast<unsigned>(chip.shared_per_block));
+        }
       }
 }
 
-TEST(GemvCodes, BlocksFillTheChipTwice) {
-  const auto grid = [](DType w, int64_t n, int64_t k, int64_t group, const GemvCodesChip& chip) {
-    const GemvCodesPlan plan = *plan_gemv_codes(product(DType::bfloat16, w, n, k, group), chip, false);
-    EXPECT_EQ(plan.shared_bytes, 0u);
-    return plan.grid;
+/// Where shared memory is small, a block is narrower and takes more rounds.
+TEST(GemvCodes, FitsSharedMemory) {
+  const auto plan = [](DType x, DType w, int64_t k, int64_t group, const GemvCodesChip& chip) {
+    return plan_gemv_codes(product(x, w, 300, k, group), chip, false);
   };
-  // Rows of several rounds: four of them a block.
-  EXPECT_EQ(grid(DType::int8, 14336, 4096, 0, kHopper), 3584u);
+  EXPECT_EQ(plan(DType::bfloat16, DType::int4, 14336, 128, kAda)->block, 224u);
+  EXPECT_EQ(plan(DType::bfloat16, DType::int4, 14336, 128, kAda)->rounds, 2);
+  EXPECT_EQ(plan(DType::bfloat16, DType::int8, 14336, 0, kAda)->rounds, 2);
+  EXPECT_EQ(plan(DType::bfloat16, DType::int8, 16384, 0, kAda)->tokens, 16);
+  for (int64_t k = 256; k <= 33024; k += 128)
+    for (const GemvCodesChip& chip : {kHopper, kAda})
+      for (DType w : {DType::int8, DType::int4}) {
+        const auto p = plan(DType::bfloat16, w, k, w == DType::int8 ? 0 : 128, chip);
+        ASSERT_TRUE(p.has_value());
+        EXPECT_LE(p->shared_bytes, static_cast<unsigned>(chip.shared_per_block));
+        EXPECT_LE(p->block, 640u);
+        if (p->tokens != 1) continue;
+        EXPECT_GE(static_cast<int64_t>(p->block) * p->rounds * 16, k / (w == DType::int8 ? 1 : 2));
+      }
+  // Rows that no block has the registers for.
+  EXPECT_EQ(plan(DType::bfloat16, DType::int8, 32784, 0, kHopper)->tokens, 16);
+  EXPECT_EQ(plan(DType::bfloat16, DType::int4, 32896, 128, kHopper)->tokens, 16);
+  EXPECT_FALSE(plan(DType::float8_e4m3, DType::float8_e4m3, 32784, 0, kHopper).has_value());
+}
+
+TEST(GemvCodes, BlocksFillTheChipOnce) {
+  const auto grid = [](DType w, int64_t n, int64_t k, int64_t group, const GemvCodesChip& chip) {
+    return plan_gemv_codes(product(DType::bfloat16, w, n, k, group), chip, false)->grid;
+  };
+  // 4 blocks of 128 threads on each of 132 multiprocessors, 28 rows each.
+  EXPECT_EQ(grid(DType::int4, 14336, 4096, 128, kHopper), 528u);
+  EXPECT_EQ(grid(DType::int4, 18944, 3584, 128, kHopper), 528u);
+  // 5 of them would take 6 groups of 4 rows each, 4 take 7; of 100 rows 5 take 5.
+  EXPECT_EQ(grid(DType::int4, 132 * 100, 4096, 128, kHopper), 660u);
+  EXPECT_EQ(grid(DType::int4, 4096, 14336, 128, kHopper), 132u);
+  EXPECT_EQ(grid(DType::int4, 14336, 4096, 128, {1, 232448}), 4u);
+  // No block without rows.
   EXPECT_EQ(grid(DType::int8, 131, 4096, 0, kHopper), 33u);
-  // 6 blocks of 128 threads on each of 132 multiprocessors, twice: 1584.
-  EXPECT_EQ(grid(DType::int4, 14336, 4096, 128, kHopper), 1792u);
-  EXPECT_EQ(grid(DType::int4, 6 * 4 * 792, 4096, 128, kHopper), 1584u);
-  EXPECT_EQ(grid(DType::int4, 16 * 4 * 792, 4096, 128, kHopper), 3168u);
-  EXPECT_EQ(grid(DType::int4, 4096, 4096, 128, kHopper), 1024u);
-  EXPECT_EQ(grid(DType::int4, 14336, 4096, 128, {1, 101376, 1536}), 896u);
   EXPECT_EQ(grid(DType::int4, 3, 4096, 32, kHopper), 2u);
 }
 
