@@ -17,23 +17,24 @@ namespace {
 
 constexpr int64_t kGranuleBytes = 16;  // of a row, for one thread
 
-/// Weights, the columns that share a scale (0: all), and how many pairs of rows one row of a meets at a time.
+/// Weights, the columns that share a scale (0: all), how many pairs of rows one row of a meets at a time, and the most
+/// rows of a that few_codes has registers for.
 struct Form {
   Code weights;
   int group;
   bool zero;
-  int pairs;
+  int pairs, few;
   std::vector<DType> tokens;
 };
 const std::vector<DType> kHalves = {DType::float16, DType::bfloat16};
 const std::vector<DType> kTokens = {DType::float16, DType::bfloat16, DType::float8_e4m3};
 const Form kForms[] = {
-    {Code::float8_e4m3, 0, false, 2, kTokens},  {Code::float8_e4m3, 128, false, 2, kTokens},
-    {Code::int8, 0, false, 2, kHalves},         {Code::int4, 32, false, 1, kHalves},
-    {Code::int4, 32, true, 1, kHalves},         {Code::int4, 64, false, 1, kHalves},
-    {Code::int4, 64, true, 1, kHalves},         {Code::int4, 128, false, 2, kHalves},
-    {Code::int4, 128, true, 2, kHalves},        {Code::float4_e2m1, 16, false, 2, kHalves},
-    {Code::float4_e2m1, 32, false, 2, kHalves},
+    {Code::float8_e4m3, 0, false, 2, 32, kTokens},  {Code::float8_e4m3, 128, false, 2, 32, kTokens},
+    {Code::int8, 0, false, 2, 32, kHalves},         {Code::int4, 32, false, 1, 8, kHalves},
+    {Code::int4, 32, true, 1, 8, kHalves},          {Code::int4, 64, false, 1, 8, kHalves},
+    {Code::int4, 64, true, 1, 8, kHalves},          {Code::int4, 128, false, 2, 8, kHalves},
+    {Code::int4, 128, true, 2, 8, kHalves},         {Code::float4_e2m1, 16, false, 2, 32, kHalves},
+    {Code::float4_e2m1, 32, false, 2, 32, kHalves},
 };
 
 const char* type_of(Code weights) {
@@ -99,6 +100,38 @@ std::vector<std::vector<jit::KernelSet>> make_vector_sets() {
 }
 const std::vector<std::vector<jit::KernelSet>> vector_sets = make_vector_sets();
 const std::vector<jit::KernelSet> sets_of_16 = make_sets(16), sets_of_64 = make_sets(64);
+
+/// Clusters of few_codes, and how many multiprocessors of an H200 they fill: those of a cluster are neighbours.
+struct FewCluster {
+  int blocks, of_132;
+};
+constexpr FewCluster kFewClusters[] = {{1, 132}, {2, 132}, {4, 120}, {5, 110}};
+constexpr int kFewTokens[] = {8, 16, 32};
+
+/// By form, kFewTokens up to the form's most, and kFewClusters.
+const std::vector<std::vector<jit::KernelSet>> few_sets = [] {
+  std::vector<std::vector<jit::KernelSet>> sets(std::size(kForms));
+  for (size_t i = 0; i < std::size(kForms); ++i) {
+    const Form& f = kForms[i];
+    for (int tokens : kFewTokens) {
+      if (tokens > f.few) break;
+      for (const FewCluster& cluster : kFewClusters)
+        sets[i].emplace_back("gpukit/ops/gemv/few_codes.cuh",
+                             std::vector{std::string("gpukit::few_codes<") + type_of(f.weights) + ", {T}" +
+                                         arguments({tokens, f.group}) + (f.zero ? ", true" : ", false") +
+                                         arguments({cluster.blocks}) + ">"},
+                             kHalves, std::vector<std::string>{"90a"});
+    }
+  }
+  return sets;
+}();
+const jit::KernelSet& few_set(const GemvCodesPlan& plan) {
+  const int64_t tokens = std::find(kFewTokens, std::end(kFewTokens), plan.tokens) - kFewTokens;
+  const int64_t cluster =
+      std::find_if(kFewClusters, std::end(kFewClusters), [&](const FewCluster& c) { return c.blocks == plan.blocks; }) -
+      kFewClusters;
+  return few_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(tokens * std::ssize(kFewClusters) + cluster)];
+}
 
 /// The kernels of a form; `rounds` counts where tokens is 1.
 const jit::KernelSet& set_for(int form, int tokens, int rounds) {
@@ -168,6 +201,83 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int tok
                        .shared_bytes = static_cast<unsigned>(shared)};
 }
 
+/// How few_codes shares a product: the way that takes least time, by what was measured on an H200. Memory gives every
+/// multiprocessor its share; a stage takes some time however small it is, as do each chain and each warp in it.
+std::optional<GemvCodesPlan> plan_few(const ScaledSpace& s, int number, const GemvCodesChip& chip) {
+  constexpr int kMinStages = 4, kMaxStages = 16;  // fewer are slow
+  constexpr double kMemory = 4200.0;              // bytes a nanosecond
+  const Form& form = kForms[number];
+  const int* const tokens = std::find_if(kFewTokens, std::end(kFewTokens), [&](int t) { return s.m <= t; });
+  if (chip.sm_major != 9 || tokens == std::end(kFewTokens) || *tokens > form.few) return std::nullopt;
+  const bool packed = is_packed(form.weights);
+  const double of_warp = form.weights == Code::int4 ? 75.0 : packed ? 130.0 : 0.0;
+  const int chains = static_cast<int>(ceil_div(s.k, kFewChain)), warps = few_warps(*tokens, packed);
+  const int64_t max_rows = std::min(256, warps * 16);
+  std::optional<GemvCodesPlan> best;
+  double least = 0.0;
+  for (const FewCluster& cluster : kFewClusters) {
+    const int blocks = cluster.blocks;
+    const int64_t clusters = std::max(1, chip.sm_count * cluster.of_132 / 132 / blocks);
+    const int64_t waves = ceil_div(s.n, clusters * max_rows);
+    const int rows = static_cast<int>(ceil_div(ceil_div(s.n, clusters * waves), 16) * 16);
+    const int64_t tiles = ceil_div(s.n, rows);
+    const double share_of_memory = kMemory / static_cast<double>(std::min<int64_t>(tiles * blocks, chip.sm_count));
+    const int64_t most = std::min<int64_t>(warps / (rows / 16), ceil_div(chains, blocks));
+    for (int split = 1; split <= most; ++split) {
+      FewShare share{rows, split, 0};
+      const int room = chip.shared_per_block - few_shared_bytes(share, *tokens, packed, chains, blocks);
+      share.stages = std::min(kMaxStages, room / few_stage_bytes(share, *tokens, packed));
+      if (room < 0 || share.stages < kMinStages) continue;
+      const double bytes = split * (rows + *tokens * (packed ? 4.0 : 2.0)) * 128.0;
+      const double stage =
+          std::max(300.0 + 165.0 * split + of_warp * split * rows / 16, 30.0 + bytes / share_of_memory);
+      int64_t length = 0;  // of k, that the first block walks
+      for (int64_t at = 0; at < s.k; at += int64_t{kFewChain} * blocks * split)
+        length += std::min<int64_t>(s.k - at, kFewChain);
+      const double time =
+          static_cast<double>(waves * ceil_div(length, packed ? 256 : 128)) * stage + (blocks > 1 ? 1200.0 : 0.0);
+      if (best && time >= least) continue;
+      least = time;
+      best =
+          GemvCodesPlan{.form = number,
+                        .tokens = *tokens,
+                        .rounds = 0,
+                        .batch = 0,
+                        .grid = static_cast<unsigned>(tiles * blocks),
+                        .block = static_cast<unsigned>(few_threads(*tokens, packed)),
+                        .shared_bytes = static_cast<unsigned>(few_shared_bytes(share, *tokens, packed, chains, blocks)),
+                        .blocks = blocks,
+                        .share = share};
+    }
+  }
+  return best;
+}
+
+/// Rows as the copy engine moves them: `width` by `height` elements at a time, 128 bytes wide.
+jit::Boxes boxes(const Array& x, DType dtype, int64_t rows, int64_t length, int64_t stride, int width, int height) {
+  const int64_t bytes = itemsize(dtype);
+  driver::BoxLayout l;
+  l.dtype = dtype;
+  l.shape[0] = length;
+  l.shape[1] = rows;
+  l.strides[0] = l.strides[1] = rows == 1 ? ceil_div(length * bytes, kGranuleBytes) * kGranuleBytes : stride * bytes;
+  l.box[0] = width;
+  l.box[1] = height;
+  l.swizzle = driver::BoxLayout::Swizzle::bytes128;
+  return {read(x), l};
+}
+
+void launch_few(const ScaledProduct& p, const GemvCodesPlan& plan) {
+  const ScaledSpace& s = p.space;
+  const DType dtype = p.a.data.dtype();
+  jit::launch(few_set(plan).get(0, dtype), p.out.device(),
+              {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes},
+              boxes(p.b.data, DType::uint8, s.n, is_packed(s.b.code) ? s.k / 2 : s.k, s.b.row, 128, plan.share.rows),
+              boxes(p.a.data, dtype, s.m, s.k, s.a.row, 64, plan.tokens), write(p.out), read_if(p.a.scale),
+              read_if(p.b.scale), read_if(p.b.zero), read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale),
+              s, plan.share);
+}
+
 }  // namespace
 
 std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvCodesChip& chip, bool one_order) {
@@ -198,6 +308,7 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
     if (plan || find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype(), 16) < 0) return plan;
     tokens = 16;
   }
+  if (const auto few = plan_few(s, number, chip)) return few;
   if (skinny_shared_bytes(form, tokens) > chip.shared_per_block) tokens = 16;
   const int64_t blocks = ceil_div(s.m, tokens) * ceil_div(s.n, kSkinnyCodesRows);
   if (blocks > kMax) return std::nullopt;
@@ -212,10 +323,16 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
 
 bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
   const driver::DeviceProperties& chip = p.out.context().properties();
-  const auto plan = plan_gemv_codes(
-      p, {.sm_count = runtime::current_sm_count(p.out.device()), .shared_per_block = chip.shared_per_block_optin},
-      one_order);
+  const auto plan = plan_gemv_codes(p,
+                                    {.sm_count = runtime::current_sm_count(p.out.device()),
+                                     .shared_per_block = chip.shared_per_block_optin,
+                                     .sm_major = chip.sm_major},
+                                    one_order);
   if (!plan) return false;
+  if (plan->blocks != 0) {
+    launch_few(p, *plan);
+    return true;
+  }
   const auto launch = [&](const auto&... more) {
     jit::launch(set_for(plan->form, plan->tokens, plan->rounds).get(0, p.a.data.dtype()), p.out.device(),
                 {.grid_x = plan->grid, .block_x = plan->block, .shared_bytes = plan->shared_bytes}, write(p.out),

@@ -1,23 +1,26 @@
-// Vectors by weights of 8 or 4 bits: which kernel of gemv_codes.cuh and skinny_codes.cuh makes a product, and its
-// launch.
+// Vectors by weights of 8 or 4 bits: which kernel of gemv_codes.cuh, few_codes.cuh and skinny_codes.cuh makes a
+// product, and its launch.
 #pragma once
 
 #include <optional>
 
+#include "gpukit/ops/gemv/few_codes_shape.cuh"
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"
 
 namespace gpukit::cuda {
 
 /// What a launch depends on. Of these only shared_per_block may change the bits of a result, those of one long row.
 struct GemvCodesChip {
-  int sm_count, shared_per_block;
+  int sm_count, shared_per_block, sm_major;
 };
 
 struct GemvCodesPlan {
   int form;                            // of the table in gemv_codes.cpp
-  int tokens;                          // that a block takes at most: 1, 16 or 64
+  int tokens;                          // that a block takes at most: 1, 8, 16, 32 or 64
   int rounds, batch;                   // where that is 1: of a block along a row, and as in GemvCodesRows
   unsigned grid, block, shared_bytes;  // shared: asked for at the launch
+  int blocks = 0;                      // of a cluster of few_codes; 0: another kernel
+  FewShare share = {};                 // few_codes
 };
 
 /// nullopt where `product` is not one of these: a is float16 or bfloat16, b is float8_e4m3 with scales of the tensor,

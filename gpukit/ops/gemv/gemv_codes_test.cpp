@@ -16,7 +16,7 @@ using cuda::GemvCodesPlan;
 using cuda::plan_gemv_codes;
 using testing::kCpu;
 
-constexpr GemvCodesChip kHopper = {132, 232448}, kAda = {128, 101376};
+constexpr GemvCodesChip kHopper = {132, 232448, 9}, kAda = {128, 101376, 8}, kBlackwell = {148, 232448, 10};
 
 /// A row of x by w [n, k] with scales of `rows` by `group`; group 0: one a row.
 ScaledProduct product(DType x, DType w, int64_t n, int64_t k, int64_t group, bool zero = false, int64_t rows = 1) {
@@ -127,7 +127,7 @@ TEST(GemvCodes, ThreadsFollowFromK) {
         Row{29568, 480, 4, 480, 2}, Row{32768, 512, 4, 512, 2}})
     for (int64_t n : {1, 300, 29568})
       for (int sms : {132, 1}) {
-        const GemvCodesChip chip = {sms, kHopper.shared_per_block};
+        const GemvCodesChip chip = {sms, kHopper.shared_per_block, kHopper.sm_major};
         const auto of8 = plan_gemv_codes(product(DType::bfloat16, DType::int8, n, row.k, 0), chip, false);
         EXPECT_EQ(of8->block, row.bytes8);
         EXPECT_EQ(of8->rounds, row.rounds8);
@@ -157,13 +157,14 @@ TEST(GemvCodes, FitsSharedMemory) {
         const auto p = plan(DType::bfloat16, w, k, w == DType::int8 ? 0 : 128, chip);
         ASSERT_TRUE(p.has_value());
         EXPECT_LE(p->shared_bytes, static_cast<unsigned>(chip.shared_per_block));
-        EXPECT_LE(p->block, 640u);
         if (p->tokens != 1) continue;
+        EXPECT_LE(p->block, 640u);
         EXPECT_GE(static_cast<int64_t>(p->block) * p->rounds * 16, k / (w == DType::int8 ? 1 : 2));
       }
   // Rows that no block has the registers for.
-  EXPECT_EQ(plan(DType::bfloat16, DType::int8, 32784, 0, kHopper)->tokens, 16);
-  EXPECT_EQ(plan(DType::bfloat16, DType::int4, 32896, 128, kHopper)->tokens, 16);
+  EXPECT_EQ(plan(DType::bfloat16, DType::int8, 32784, 0, kHopper)->tokens, 8);
+  EXPECT_EQ(plan(DType::bfloat16, DType::int8, 32784, 0, kBlackwell)->tokens, 16);
+  EXPECT_EQ(plan(DType::bfloat16, DType::int4, 32896, 128, kBlackwell)->tokens, 16);
   EXPECT_FALSE(plan(DType::float8_e4m3, DType::float8_e4m3, 32784, 0, kHopper).has_value());
 }
 
@@ -177,7 +178,7 @@ TEST(GemvCodes, BlocksFillTheChipOnce) {
   // 5 of them would take 6 groups of 4 rows each, 4 take 7; of 100 rows 5 take 5.
   EXPECT_EQ(grid(DType::int4, 132 * 100, 4096, 128, kHopper), 660u);
   EXPECT_EQ(grid(DType::int4, 4096, 14336, 128, kHopper), 132u);
-  EXPECT_EQ(grid(DType::int4, 14336, 4096, 128, {1, 232448}), 4u);
+  EXPECT_EQ(grid(DType::int4, 14336, 4096, 128, {1, 232448, 9}), 4u);
   // No block without rows.
   EXPECT_EQ(grid(DType::int8, 131, 4096, 0, kHopper), 33u);
   EXPECT_EQ(grid(DType::int4, 3, 4096, 32, kHopper), 2u);
@@ -191,7 +192,8 @@ TEST(GemvCodes, MoreRowsTakeTiles) {
   };
   for (const Row& row : {Row{1, 1}, Row{2, 16}, Row{16, 16}, Row{17, 64}, Row{64, 64}, Row{65, 64}, Row{4096, 64}}) {
     p.space.m = row.m;
-    for (const GemvCodesChip& chip : {kHopper, kAda}) {
+    for (const GemvCodesChip& chip : {kBlackwell, kAda}) {
+      EXPECT_EQ(plan_gemv_codes(p, chip, true)->blocks, 0);
       const GemvCodesPlan plan = *plan_gemv_codes(p, chip, false);
       EXPECT_EQ(plan.tokens, row.tokens);
       EXPECT_EQ(plan_gemv_codes(p, chip, true)->tokens, std::max(row.tokens, 16));
@@ -213,6 +215,67 @@ TEST(GemvCodes, MoreRowsTakeTiles) {
   EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->tokens, 64);
   EXPECT_EQ(plan_gemv_codes(p, kAda, false)->tokens, 16);
   EXPECT_EQ(plan_gemv_codes(p, kAda, false)->grid, 5u * 4);
+}
+
+/// few_codes: up to 32 rows by 8 bits on sm_90, and one row where there is to be one order.
+TEST(GemvCodes, FewRowsTakeClusters) {
+  for (DType w : {DType::int8, DType::float8_e4m3})
+    for (int64_t group : {0, 128}) {
+      if (w == DType::int8 && group != 0) continue;
+      ScaledProduct p = product(DType::float16, w, 4096, 14336, group, false, group == 0 ? 1 : 128);
+      struct Row {
+        int64_t m;
+        int tokens;
+      };
+      for (const Row& row : {Row{1, 8}, Row{8, 8}, Row{9, 16}, Row{17, 32}, Row{32, 32}}) {
+        p.space.m = row.m;
+        const GemvCodesPlan plan = *plan_gemv_codes(p, kHopper, true);
+        EXPECT_EQ(plan.tokens, row.tokens);
+        EXPECT_EQ(plan.blocks, 4);
+        EXPECT_EQ(plan.share.rows, 144);
+        EXPECT_EQ(plan.grid, 4u * 29);
+        EXPECT_EQ(plan.block, static_cast<unsigned>(few_threads(row.tokens, false)));
+      }
+      p.space.m = 1;
+      EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->blocks, 0);
+      p.space.m = 33;
+      EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->blocks, 0);
+    }
+}
+
+/// What the kernel can do, for every shape; and that the multiprocessors are busy where there is enough to do.
+TEST(GemvCodes, FewRowsFitTheKernel) {
+  for (DType w : {DType::int8, DType::int4, DType::float4_e2m1})
+    for (const int sms : {1, 16, 78, 114, 132})
+      for (int64_t n : {1, 7, 300, 3584, 4096, 14336, 29568, 128256})
+        for (int64_t k : {128, 640, 3584, 4096, 14336, 29568, 102400})
+          for (int64_t m : {2, 16, 32}) {
+            const bool packed = w != DType::int8;
+            ScaledProduct p = product(DType::bfloat16, w, n, k, packed ? 32 : 0);
+            p.space.m = m;
+            const auto plan = plan_gemv_codes(p, {sms, 232448, 9}, false);
+            ASSERT_TRUE(plan.has_value());
+            if (plan->blocks == 0) {  // no room for the sums of so many chains, or for the registers
+              EXPECT_TRUE(k == 102400 || (w == DType::int4 && m > 8)) << n << " " << k << " " << m;
+              continue;
+            }
+            const FewShare& share = plan->share;
+            const auto blocks = static_cast<unsigned>(plan->blocks);
+            EXPECT_EQ(share.rows % 16, 0);
+            EXPECT_LE(share.rows, 256);
+            EXPECT_GE(share.split, 1);
+            EXPECT_LE(share.rows / 16 * share.split, few_warps(plan->tokens, packed));
+            EXPECT_GE(share.stages, kFewMinStages);
+            EXPECT_EQ(plan->grid % blocks, 0u);
+            EXPECT_GE(static_cast<int64_t>(plan->grid / blocks) * share.rows, n);
+            EXPECT_LT(static_cast<int64_t>(plan->grid / blocks - 1) * share.rows, n);
+            EXPECT_LE(plan->shared_bytes, 232448u);
+            const int chains = static_cast<int>(ceil_div(k, kFewChain));
+            EXPECT_EQ(static_cast<int>(plan->shared_bytes),
+                      few_shared_bytes(share, plan->tokens, packed, chains, plan->blocks));
+            const bool large = n >= 3584 && k >= 3584 && sms == 132;
+            EXPECT_GE(plan->grid, large ? 105u : 1u) << n << " " << k << " " << m;
+          }
 }
 
 }  // namespace
