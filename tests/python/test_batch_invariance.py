@@ -86,6 +86,16 @@ def test_rows_do_not_depend_on_their_batch(device, name):
                         product.check(place)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [name for name in FORMATS if "weights" in name])
+def test_few_rows_of_layers(name):
+    """Many chains of k, which clusters of 1, 2, 4 and 5 blocks share, one after the other and side by side."""
+    rng = np.random.default_rng(9)
+    with gp.device("cuda"), gp.determinism("batch_invariant"):
+        for n, k in ((2000, 3584), (1040, 4096), (1040, 8192), (1040, 10240), (520, 19072), (9, 14336)):
+            Product(FORMATS[name], rng, 48, n, k, [1, 3, 8, 9, 16, 17, 32, 33]).check("the whole device")
+
+
 # What it rests on
 
 

@@ -89,9 +89,9 @@ struct FewRing {
   }
 };
 
-/// Grid: kBlocks ceil(n / share.rows). Block: kFewThreads. Shared bytes: few_shared_bytes. `w` maps the bytes of the
-/// weights, boxes of 128 bytes by share.rows, swizzled. As in skinny_codes `s` has no experts, and scales of b that
-/// change along k have dense rows; at most kTokens rows of a.
+/// Grid: kBlocks ceil(n / share.rows). Block: few_threads. Shared bytes: few_shared_bytes. `w` maps the bytes of the
+/// weights in boxes of 128 by share.rows, `x` the tokens in boxes of 64 by kTokens, both swizzled. `s` has at most
+/// kTokens rows of a; else as in skinny_codes.
 template <typename W, typename X, int kTokens, int kGroup, bool kZero, int kBlocks>
 __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, is_packed_code<W>), 1)
     few_codes(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out, const void* x_scale,
@@ -115,7 +115,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, i
 
   const uint32_t start = shared_address(few_shared), base = (start + 1023) & ~1023u;
   const uint32_t full = base + share.stages * stage_bytes, empty = full + share.stages * 8;
-  const uint32_t raw = empty + share.stages * 8;
+  const uint32_t raw = empty + share.stages * 8;  // tokens as they come
   float* const slots = reinterpret_cast<float*>(few_shared + (raw + share.stages * 8 - start));
   const int pitch = share.rows + 4;  // of the sums: spreads the banks
   const bool alone = kBlocks == 1 && share.split == 1;
@@ -134,7 +134,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, i
   }
   __syncthreads();
 
-  // Rounds of `split` chains: the first of a round is the longest.
+  // Rounds of chains side by side: the first one of a round is the longest.
   const int round_chains = kBlocks * share.split;
   const auto length_of = [&](int chain) { return min(k_size - chain * kFewChain, kFewChain); };
   if (warp == kWarps) {
@@ -155,7 +155,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, i
 #pragma unroll
           for (int i = 0; i < kStageK / 64; ++i)
             tile_load(to + weight_bytes + i * kTokenTile, &x, raw + ring.stage * 8, at + i * 64, 0, 0);
-          tile_load(to, &w, full + ring.stage * 8, at * 2 / kSteps, static_cast<int>(first_row), 0, once);
+          tile_load(to, &w, full + ring.stage * 8, at / (kSteps / 2), static_cast<int>(first_row), 0, once);
         }
       }
     }
@@ -201,51 +201,54 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, i
         scales = next;
         next.fetch(scale, zero, s, row, chain * kFewChain + k + kStageK);
         barrier_wait(full + ring.stage * 8, ring.phase);
-        uint32_t words[4];
+        // A chain that ends before the first one of its round has nothing more to add.
+        if (chain * kFewChain + k < k_size) {
+          uint32_t words[4];
 #pragma unroll kUnroll
-        for (int pair = 0; pair < kStageK / 32; ++pair) {  // of steps
-          uint32_t b[kColumnTiles][4];
+          for (int pair = 0; pair < kStageK / 32; ++pair) {  // of steps
+            uint32_t b[kColumnTiles][4];
 #pragma unroll
-          for (int c = 0; c < kColumnTiles; ++c)
-            load_matrices(b[c],
-                          tokens + pair / 2 * kTokenTile + c * 1024 + (((pair % 2 * 4 + matrix) ^ matrix_row) << 4));
-          if (!kPacked || pair % 2 == 0) {
-            const int granule = (kPacked ? pair : pair * 2) + lane / 16;
-            load_matrices(words, weights + ((granule ^ (lane & 7)) << 4));
-          }
-          uint32_t a[2][4];
-#pragma unroll
-          for (int h = 0; h < 2; ++h) {
-            if constexpr (!kPacked) {
-              Format::decode(a[0][h], a[0][h + 2], words[h]);
-              Format::decode(a[1][h], a[1][h + 2], words[h + 2]);
-            } else {
-              const uint32_t word = share_packed(words[pair % 2 * 2 + h]);
-              uint32_t with[2];
-              if constexpr (is_e2m1<W>) {
-                with[0] = Format::scale(scales.code(h, pair * 32));
-                with[1] = kGroup == 16 ? Format::scale(scales.code(h, pair * 32 + 16)) : with[0];
-              } else {
-                with[0] = with[1] = Format::offset(kZero ? scales.zero(h, pair * 32) : 0);
-              }
-              Format::template decode<0>(a[0][h], a[0][h + 2], word, with[0]);
-              Format::template decode<1>(a[1][h], a[1][h + 2], word, with[1]);
+            for (int c = 0; c < kColumnTiles; ++c)
+              load_matrices(b[c],
+                            tokens + pair / 2 * kTokenTile + c * 1024 + (((pair % 2 * 4 + matrix) ^ matrix_row) << 4));
+            if (!kPacked || pair % 2 == 0) {
+              const int granule = (kPacked ? pair : pair * 2) + lane / 16;
+              load_matrices(words, weights + ((granule ^ (lane & 7)) << 4));
             }
-          }
+            uint32_t a[2][4];
 #pragma unroll
-          for (int step = 0; step < 2; ++step)
-#pragma unroll
-            for (int c = 0; c < kColumnTiles; ++c) Mma<X>::add(sums[c], a[step], b[c][step * 2], b[c][step * 2 + 1]);
-          if constexpr (kPromote) {
-            if ((pair + 1) * 32 % kGroup == 0) {
-              const float by[2] = {scales.number(0, pair * 32), scales.number(1, pair * 32)};
-#pragma unroll
-              for (int c = 0; c < kColumnTiles; ++c)
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                  of_groups[c][i] = __fmaf_rn(by[i / 2], sums[c][i], of_groups[c][i]);
-                  sums[c][i] = 0.0f;
+            for (int h = 0; h < 2; ++h) {
+              if constexpr (!kPacked) {
+                Format::decode(a[0][h], a[0][h + 2], words[h]);
+                Format::decode(a[1][h], a[1][h + 2], words[h + 2]);
+              } else {
+                const uint32_t word = share_packed(words[pair % 2 * 2 + h]);
+                uint32_t with[2];
+                if constexpr (is_e2m1<W>) {
+                  with[0] = Format::scale(scales.code(h, pair * 32));
+                  with[1] = kGroup == 16 ? Format::scale(scales.code(h, pair * 32 + 16)) : with[0];
+                } else {
+                  with[0] = with[1] = Format::offset(kZero ? scales.zero(h, pair * 32) : 0);
                 }
+                Format::template decode<0>(a[0][h], a[0][h + 2], word, with[0]);
+                Format::template decode<1>(a[1][h], a[1][h + 2], word, with[1]);
+              }
+            }
+#pragma unroll
+            for (int step = 0; step < 2; ++step)
+#pragma unroll
+              for (int c = 0; c < kColumnTiles; ++c) Mma<X>::add(sums[c], a[step], b[c][step * 2], b[c][step * 2 + 1]);
+            if constexpr (kPromote) {
+              if ((pair + 1) * 32 % kGroup == 0) {
+                const float by[2] = {scales.number(0, pair * 32), scales.number(1, pair * 32)};
+#pragma unroll
+                for (int c = 0; c < kColumnTiles; ++c)
+#pragma unroll
+                  for (int i = 0; i < 4; ++i) {
+                    of_groups[c][i] = __fmaf_rn(by[i / 2], sums[c][i], of_groups[c][i]);
+                    sums[c][i] = 0.0f;
+                  }
+              }
             }
           }
         }

@@ -230,7 +230,7 @@ std::optional<GemvCodesPlan> plan_few(const ScaledSpace& s, int number, const Ge
       if (room < 0 || share.stages < kMinStages) continue;
       const double bytes = split * (rows + *tokens * (packed ? 4.0 : 2.0)) * 128.0;
       const double stage =
-          std::max(300.0 + 165.0 * split + of_warp * split * rows / 16, 30.0 + bytes / share_of_memory);
+          std::max({300.0 + 165.0 * split, 300.0 + of_warp * split * rows / 16, 30.0 + bytes / share_of_memory});
       int64_t length = 0;  // of k, that the first block walks
       for (int64_t at = 0; at < s.k; at += int64_t{kFewChain} * blocks * split)
         length += std::min<int64_t>(s.k - at, kFewChain);
