@@ -96,7 +96,7 @@ OBSTACLES = [
     ("mm_fp8_", "_fast", "torch leaves the whole sum to the tensor cores; ours adds sums of 128 of k in float32"),
     ("mm_fp8_", "_vs_row", "the sum of every 128 of k is multiplied by the scales of its blocks"),
     ("mm_gemv_", "_vs_read", "starting and ending a kernel weighs more the fewer bytes it reads"),
-    ("mm_invariant_", "_m1_min_vs_default", "one row takes the kernel of 16 and its order of sums"),
+    ("mm_invariant_", "_m1_min_vs_default", "one row takes the kernel of up to 8 rows and its order of sums"),
     ("mm_fused_", "", "at the chip's power limit the product itself takes nearly all of the time"),
     *(
         (begin, "", "k is not split among blocks, for the bits of a row, so that few tiles leave multiprocessors idle")

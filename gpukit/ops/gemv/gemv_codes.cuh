@@ -10,7 +10,7 @@
 // them. x is asked for after the first rows: a kernel's start is the memory's latency, and all blocks want the same x.
 //
 // The order of sums is a function of the format, k and the number of threads; the grid is free. It differs from that of
-// `skinny`.
+// skinny_codes.
 #pragma once
 #include "gpukit/ops/gemv/gemv_codes_shape.cuh"
 #include "gpukit/ops/gemv/weights.cuh"
