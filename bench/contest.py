@@ -16,6 +16,7 @@ Call = Callable[[], Any]  # gives its result
 Calls = Sequence[Call]  # the same work, each on its own copy of the inputs
 
 ROUNDS = 5
+POWER_S = 0.3  # a turn, where what is compared draws other power: the clock needs that long to settle
 CLOSE_S = 0.06  # a turn, where a limit lies near 1
 MANY_S = 0.02  # a turn, where many shapes are measured
 READER_S = 0.003  # a turn, where the fastest launch of a ceiling is found

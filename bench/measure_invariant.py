@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from contest import Call, Contest, rounds_of_many, size
+from contest import CLOSE_S, Call, Contest, rounds_of_many, size
 from measure_gemv import FORMATS, quantise, quantised_calls
 
 SHAPES = ((3584, 4608), (4096, 28672), (14336, 4096))  # k, n
@@ -46,9 +46,8 @@ def measure_shape(c: Contest, k: int, n: int) -> dict[str, dict[str, float]]:
             with c.guard(f"{label} {k}x{n}"):
                 calls = calls_of(c, name, m, weights, stored)
                 other = [functools.partial(invariant, c, call) for call in calls_of(c, name, m, weights, stored)]
-                us = c.race(
-                    {"default": lambda: c.ours(calls), "invariant": lambda: c.ours(other)}, TURN_S, rounds_of_many()
-                )
+                contenders = {"default": lambda: c.ours(calls), "invariant": lambda: c.ours(other)}
+                us = c.race(contenders, TURN_S if m < MANY_ROWS else CLOSE_S, rounds_of_many())
                 found[label] = {"us": us["invariant"], "default_us": us["default"]}
     return found
 

@@ -21,7 +21,7 @@ import numpy as np
 import measure_gemv
 import measure_invariant
 import measure_vendor
-from contest import CLOSE_S, LLM_ROWS, LLM_WEIGHTS, MANY_S, Call, Contest, geomean, size
+from contest import CLOSE_S, LLM_ROWS, LLM_WEIGHTS, MANY_S, POWER_S, Call, Contest, geomean, size
 from timing import submit_times_us
 
 BOUNDS = {"bfloat16": 1e-2, "float16": 3e-3, "tf32": 2e-3, "float32": 1e-5, "int8": 0.0, "float8": 1e-2}
@@ -254,7 +254,7 @@ def measure_fused(gp: Any, torch: Any, report: Any) -> None:
     for label, ours, theirs, goal in cases:
         name = f"mm_fused_{label}"
         with c.guard(name):
-            c.add_ratio(name, *c.duel(name, ours, theirs, BOUNDS["bfloat16"], CLOSE_S), goal=goal)
+            c.add_ratio(name, *c.duel(name, ours, theirs, BOUNDS["bfloat16"], POWER_S), goal=goal)
 
 
 GROUPED = {  # rows, k, n, experts

@@ -95,6 +95,8 @@ OBSTACLES = [
     ),
     ("mm_fp8_", "_fast", "torch leaves the whole sum to the tensor cores; ours adds sums of 128 of k in float32"),
     ("mm_fp8_", "_vs_row", "the sum of every 128 of k is multiplied by the scales of its blocks"),
+    ("mm_gemv_nvfp4_", "_vs_read", "decoding takes more instructions than the memory leaves time for"),
+    ("mm_gemv_w8a16_m", "_vs_m1", "weights and tokens meet in shared memory, which 32 tokens keep busy; start and end"),
     ("mm_gemv_", "_vs_read", "starting and ending a kernel weighs more the fewer bytes it reads"),
     ("mm_invariant_", "_m1_min_vs_default", "one row takes the kernel of up to 8 rows and its order of sums"),
     ("mm_fused_", "", "at the chip's power limit the product itself takes nearly all of the time"),
