@@ -101,6 +101,27 @@ def test_one_row_of_any_length(device, rng, a, b):
         assert np.array_equal(got, again)
 
 
+def backwards(parts):
+    """The same operand with its rows, and those of its scales, in reverse order in memory."""
+    return {name: gp.contiguous(x[::-1])[::-1] if x.ndim == 2 and x.shape[0] > 1 else x for name, x in parts.items()}
+
+
+@pytest.mark.parametrize("m", [1, 4, 16])
+@pytest.mark.parametrize("b", [("fp8_e4m3", "row"), ("int8", "row"), ("int4", 64), ("int4 zero", 64), ("nvfp4", 16)], ids=str)
+def test_rows_that_lie_backwards(device, rng, m, b):
+    """Not all kernels walk a matrix from its end: one that does is found."""
+    k, n = 1024, 40
+    x, w = (rng.standard_normal((rows, k)).astype(np.float32) for rows in (m, n))
+    left = {"a": gp.from_numpy(x).astype("bfloat16")}
+    zero = b[0] == "int4 zero"
+    data, scale, *more = gp.quantize(gp.from_numpy(w), b[0].split()[0], block=b[1], zero_point=zero)
+    right = {"b": data, "scale_b": scale} | ({("zero_b" if zero else "tensor_scale_b"): more[0]} if more else {})
+    plain = download(gp.scaled_matmul(**left, **right, out_dtype="float32"))
+    turned = download(gp.scaled_matmul(**backwards(left), **backwards(right), out_dtype="float32"))
+    bound, _ = KERNEL_BOUND["float32"]
+    assert np.abs(plain - turned).max() <= bound * np.sqrt(k)
+
+
 @pytest.mark.parametrize("format", ["float8_e4m3", "float8_e5m2"])
 @pytest.mark.parametrize("k", [16, 128, 384, 512, 528, 640, 1152])
 def test_slices_take_their_own_scales(device, rng, format, k):

@@ -13,7 +13,8 @@ struct FewShare {
   int32_t stages;  // in shared memory, at least kFewMinStages
 };
 
-/// Warps that multiply, each 16 rows of a chain; the registers that they need limit their number. Four more load.
+/// Warps that multiply, each 16 rows of a chain; the registers that they need limit their number. One more loads, and
+/// three order the tokens.
 constexpr int few_warps(int tokens, bool packed) { return packed ? 12 : tokens <= 16 ? 20 : 16; }
 constexpr int few_threads(int tokens, bool packed) { return (few_warps(tokens, packed) + 4) * 32; }
 

@@ -154,7 +154,7 @@ bool reads_groups(const ScaledProduct& p, int group) {
   const ScaleLayout &scale = p.space.b.scale, &zero = p.space.b.zero;
   const int row_shift = is_packed(p.space.b.code) ? 0 : 7;
   if (scale.column != 1 || (scale.row != 0 && scale.row_shift != row_shift)) return false;
-  if (p.b.zero.defined()) return is_aligned(p.b.zero) && zero.row == scale.row && zero.column == 1;
+  if (p.b.zero.defined()) return is_aligned(p.b.zero) && zero.row == scale.row && scale.row >= 0 && zero.column == 1;
   if (p.space.b.code != Code::float4_e2m1) return true;
   return is_aligned(p.b.scale) && scale.row % 4 == 0 && p.space.k % (4 * group) == 0;  // read in words
 }
@@ -205,18 +205,24 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int tok
 /// multiprocessor its share; a stage takes some time however small it is, as do each chain and each warp in it.
 std::optional<GemvCodesPlan> plan_few(const ScaledSpace& s, int number, const GemvCodesChip& chip) {
   constexpr int kMinStages = 4, kMaxStages = 16;  // fewer are slow
-  constexpr double kMemory = 4200.0;              // bytes a nanosecond
+  constexpr int kMaxChains = 4096;                // sums of more do not fit, however they are shared
+  // Multiprocessors come in groups of 8 that hold a cluster together; what a session has beside them may lie apart.
+  constexpr int kGroupedMultiprocessors = 8;
+  static_assert(kMinStages >= kFewMinStages && kFewChain == kSkinnyCodesChain);
+  constexpr double kMemory = 4200.0;  // bytes a nanosecond
   const Form& form = kForms[number];
   const int* const tokens = std::find_if(kFewTokens, std::end(kFewTokens), [&](int t) { return s.m <= t; });
   if (chip.sm_major != 9 || tokens == std::end(kFewTokens) || *tokens > form.few) return std::nullopt;
   const bool packed = is_packed(form.weights);
   const double of_warp = form.weights == Code::int4 ? 75.0 : packed ? 130.0 : 0.0;
   const int chains = static_cast<int>(ceil_div(s.k, kFewChain)), warps = few_warps(*tokens, packed);
+  if (chains > kMaxChains) return std::nullopt;
   const int64_t max_rows = std::min(256, warps * 16);
   std::optional<GemvCodesPlan> best;
   double least = 0.0;
   for (const FewCluster& cluster : kFewClusters) {
     const int blocks = cluster.blocks;
+    if (blocks > 1 && chip.sm_count < kGroupedMultiprocessors) continue;
     const int64_t clusters = std::max(1, chip.sm_count * cluster.of_132 / 132 / blocks);
     const int64_t waves = ceil_div(s.n, clusters * max_rows);
     const int rows = static_cast<int>(ceil_div(ceil_div(s.n, clusters * waves), 16) * 16);
@@ -308,7 +314,10 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
     if (plan || find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype(), 16) < 0) return plan;
     tokens = 16;
   }
-  if (const auto few = plan_few(s, number, chip)) return few;
+  // The copy engine walks forward alone.
+  if ((s.m == 1 || s.a.row > 0) && (s.n == 1 || s.b.row > 0)) {
+    if (const auto few = plan_few(s, number, chip)) return few;
+  }
   if (skinny_shared_bytes(form, tokens) > chip.shared_per_block) tokens = 16;
   const int64_t blocks = ceil_div(s.m, tokens) * ceil_div(s.n, kSkinnyCodesRows);
   if (blocks > kMax) return std::nullopt;
