@@ -96,6 +96,14 @@ def test_activations_far_out(device, dtype, value):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+def test_activations_keep_nan(device, dtype, activation):
+    x, w = gp.zeros((128, 64), dtype=dtype), gp.zeros((128, 64), dtype=dtype)
+    b = gp.full((128,), float("nan"), dtype=dtype)
+    assert np.isnan(exact(gp.linear(x, w, b, activation=activation))).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_swiglu(device, rng, dtype, shape):
     m, k, n = shape

@@ -142,7 +142,7 @@ struct Finish {
     }
     if (Steps & kBias && e.activation == Activation::relu) {
 #pragma unroll
-      for (int i = 0; i < N / 2; ++i) d[i] = fmaxf(d[i], 0.0f);
+      for (int i = 0; i < N / 2; ++i) d[i] = d[i] > 0.0f || d[i] != d[i] ? d[i] : 0.0f;  // NaN stays
     }
     if (Steps & kBias && e.activation == Activation::gelu) {
 #pragma unroll
