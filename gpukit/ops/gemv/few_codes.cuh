@@ -179,6 +179,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, i
             order_tokens<kPacked>(tokens + step / 4 * kTokenTile + token * 128, step % 4 * 2 ^ (token & 7));
           }
         }
+        shared_publish();  // before the copy engine writes there again
         __syncwarp();
         if (lane == 0) barrier_arrive(full + ring.stage * 8);
       }
