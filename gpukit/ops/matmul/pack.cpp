@@ -18,7 +18,8 @@ bool is_packed_rows(const Array& x) {
   if (last < 0 || x.size() == 0 || x.shape()[last] == 1) return x.is_contiguous();
   if (x.strides()[last] != 1) return false;
   for (int axis = 0; axis < last; ++axis)
-    if (x.shape()[axis] > 1 && x.strides()[axis] * itemsize(x.dtype()) % kRowBytes != 0) return false;
+    if (x.shape()[axis] > 1 && (x.strides()[axis] <= 0 || x.strides()[axis] * itemsize(x.dtype()) % kRowBytes != 0))
+      return false;
   return true;
 }
 

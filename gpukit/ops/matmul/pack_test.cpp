@@ -37,10 +37,10 @@ TEST(Pack, WhatLiesWellIsReturned) {
 }
 
 TEST(Pack, OthersAreCopiedToRowsAtMultiplesOf16Bytes) {
-  for (const Array& x :
-       {numbered({3, 5}), numbered({5, 3}).transpose(), numbered({4, 9}).narrow(1, 1, 8), numbered({2, 3, 7}),
-        numbered({9}).narrow(0, 1, 6), numbered({1, 6}).broadcast_to({4, 6}).permute({1, 0}),
-        numbered({2, 5}).transpose().narrow(1, 1, 1)}) {
+  for (const Array& x : {numbered({3, 5}), numbered({5, 3}).transpose(), numbered({4, 9}).narrow(1, 1, 8),
+                         numbered({2, 3, 7}), numbered({9}).narrow(0, 1, 6),
+                         numbered({1, 6}).broadcast_to({4, 6}).permute({1, 0}), numbered({1, 8}).broadcast_to({3, 8}),
+                         numbered({3, 8}).slice(0, 2, -1, -1), numbered({2, 5}).transpose().narrow(1, 1, 1)}) {
     EXPECT_FALSE(is_packed_rows(x)) << x.shape().str();
     const Array packed = pack(x);
     EXPECT_TRUE(is_packed_rows(packed)) << x.shape().str();
