@@ -139,11 +139,6 @@ GPUKIT_DEVICE uint32_t from_half_pair<bfloat16>(uint32_t pair) {
 template <typename W, typename T>
 struct Weights;
 
-template <typename T>
-struct Weights<T, T> {
-  static constexpr int kSteps = 1;
-};
-
 /// 4 numbers in a word: (0, 1) and (2, 3).
 template <typename T>
 struct Weights<float8_e4m3, T> {

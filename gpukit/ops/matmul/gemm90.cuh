@@ -84,8 +84,10 @@ struct AddedBoxes {
   }
   /// The box has been read by all threads.
   GPUKIT_DEVICE void release(int box) const {
-    const Slices& read = from[box / kBoxes];
-    if (kCount > 0 && box % kBoxes == kBoxes - 1) read.release(read.ring.stage);
+    if constexpr (kCount > 0) {
+      const Slices& read = from[box / kBoxes];
+      if (box % kBoxes == kBoxes - 1) read.release(read.ring.stage);
+    }
   }
 };
 

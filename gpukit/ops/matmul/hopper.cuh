@@ -100,8 +100,6 @@ GPUKIT_DEVICE uint32_t turn_matrix(uint32_t pair) {
 GPUKIT_DEVICE void prefetch_bytes(const void* p, int bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(p), "r"(bytes) : "memory");
 }
-/// Asks for a line of memory to be in the L2 soon.
-GPUKIT_DEVICE void prefetch_line(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 template <int Registers>
 GPUKIT_DEVICE void take_registers() {
