@@ -11,6 +11,7 @@ import pygpukit as gp
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = {row["name"] for row in json.loads((ROOT / "bench/limits.json").read_text()) if row["name"].startswith("mm_")}
+STAND_IN_LACKS = {"mm_gemv_int4_min_vs_torch_int4"}  # the torch of these tests has no packed int4
 
 
 class Tensor:
@@ -90,8 +91,8 @@ def run_all(measure, torch):
 
 def test_every_limit_of_a_matrix_product_is_measured(measure, torch):
     data = run_all(measure, torch)
-    assert data["figures"].keys() >= NAMES
-    assert {name.split()[-1] for name in data["faults"]} == {"torch_int4", "mm_gemv_int4_min_vs_torch_int4"}
+    assert data["figures"].keys() >= NAMES - STAND_IN_LACKS
+    assert {name.split()[-1] for name in data["faults"]} == {"torch_int4", *STAND_IN_LACKS}
     shapes = data["figures"]["mm_llm_nk_shapes"]["shapes"]
     assert len(shapes) == 32
     ratios = [figure["vs_torch"] for figure in shapes.values()]
@@ -105,7 +106,7 @@ def test_a_peer_that_fails_costs_its_own_figures_alone(measure, torch):
 
     torch._int_mm = torch._scaled_mm = torch.addmm = broken
     data = run_all(measure, torch)
-    lost = {name for name in NAMES if name not in data["figures"]}
+    lost = {name for name in NAMES - STAND_IN_LACKS if name not in data["figures"]}
     assert lost == {name for name in NAMES if name.startswith(("mm_int8", "mm_fp8_tensor", "mm_fp8_row"))}
     assert "no such product" in data["faults"]["mm_int8_4096_nk_vs_torch"]
 
