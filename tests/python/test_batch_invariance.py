@@ -163,3 +163,36 @@ def test_float8_agrees_on_either_side(dtype):
             first = int(rng.integers(0, 300 - rows + 1))
             got = bits(gp.scaled_matmul(a[first : first + rows], b, one, one, out_dtype="float32"))
             assert np.array_equal(got, want[first : first + rows]), (rows, first)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float8_e5m2", "float8_e4m3"])
+@pytest.mark.parametrize("n, k", [(264, 1040), (4608, 272)])
+def test_few_rows_of_float8_have_the_bits_of_many(dtype, n, k):
+    """Scales of rows and of blocks, a bias, and sums that end within a slice."""
+    needs_hopper()
+    rng = np.random.default_rng(12)
+    largest, slices = {"float8_e5m2": 0x7B, "float8_e4m3": 0x7E}[dtype], -(-k // 128)
+
+    def codes(rows):
+        values = rng.integers(0, largest + 1, (rows, k)) + 128 * rng.integers(0, 2, (rows, k))
+        return gp.bitcast(gp.from_numpy(values.astype("uint8")), dtype)
+
+    def floats(*shape):
+        return gp.from_numpy(rng.standard_normal(shape).astype("float32"))
+
+    with gp.device("cuda"), gp.determinism("batch_invariant"):
+        a, b = codes(200), codes(n)
+        for out in ("float32", "float16", "bfloat16"):
+            bias = (floats(n) * 1e3).astype(out)
+            for scale_a, scale_b, options in (
+                (floats(200, 1), floats(n, 1), {}),
+                (floats(200, 1), floats(n, 1), {"bias": bias, "alpha": 0.3}),
+                (floats(200, slices), floats(-(-n // 128), slices), {}),
+            ):
+                want = bits(gp.scaled_matmul(a, b, scale_a, scale_b, out_dtype=out, **options))
+                for rows in (1, 2, 8, 16, 17, 32, 33, 64):
+                    first = int(rng.integers(0, 200 - rows + 1))
+                    part = slice(first, first + rows)
+                    got = bits(gp.scaled_matmul(a[part], b, scale_a[part], scale_b, out_dtype=out, **options))
+                    assert np.array_equal(got, want[part]), (out, rows, first, list(options))

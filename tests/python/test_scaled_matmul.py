@@ -141,6 +141,35 @@ def test_slices_take_their_own_scales(device, rng, format, k):
     assert np.array_equal(download(got), (a * s[:, :1]) @ (b * spread_t[:, :1]).T)
 
 
+@pytest.mark.parametrize("format", ["float8_e4m3", "float8_e5m2"])
+@pytest.mark.parametrize("n, k", [(8, 16), (136, 528), (2400, 272), (13200, 144), (17000, 144)])
+def test_few_rows_of_float8(device, rng, format, n, k):
+    """Exact sums again. Weights for less than a tile, for tiles that do not divide blocks of 128, for two turns of tiles."""
+    slices = -(-k // 128)
+    b, t = rng.integers(-2, 3, (n, k)), 2.0 ** rng.integers(-2, 3, (-(-n // 128), slices))
+    by_weight, bias = 2.0 ** rng.integers(-2, 3, (n, 1)), rng.integers(-8, 9, n)
+    spread_b = b * np.repeat(np.repeat(t, 128, 0)[:n], 128, 1)[:, :k]
+    for m in (1, 5, 16, 17, 32, 33, 64) if n <= 136 else (5, 17, 33):
+        a, s = rng.integers(-2, 3, (m, k)), 2.0 ** rng.integers(-2, 3, (m, slices))
+        one = np.array(2.0 ** rng.integers(-2, 3))
+        whole = a @ b.T.astype(np.float64)
+        cases = (  # scales of a and b, bias, alpha, the product
+            (s, t, None, 1.0, (a * np.repeat(s, 128, 1)[:, :k]) @ spread_b.T),
+            (s[:, :1], by_weight, bias, 1.0, whole * s[:, :1] * by_weight.T + bias),
+            (one, by_weight, None, 0.5, whole * one * by_weight.T * 0.5),
+            (s[:, :1], one, bias, 2.0, whole * s[:, :1] * one * 2 + bias),
+        )
+        left, right = (gp.from_numpy(x.astype(np.float32)).astype(format) for x in (a, b))
+        for dtype in PLAIN:
+            for scale_a, scale_b, shift, alpha, wanted in cases:
+                scales = [gp.from_numpy(x.astype(np.float32)) for x in (scale_a, scale_b)]
+                options = {} if shift is None else {"bias": gp.from_numpy(shift.astype(np.float32)).astype(dtype)}
+                wanted = download(gp.from_numpy(wanted.astype(np.float32)).astype(dtype))
+                with gp.determinism("batch_invariant"):
+                    got = gp.scaled_matmul(left, right, *scales, alpha=alpha, out_dtype=dtype, **options)
+                assert np.array_equal(download(got), wanted), (m, dtype, alpha)
+
+
 def test_zero_points(device, rng):
     x, w = (rng.standard_normal((rows, 640)).astype(np.float32) for rows in (33, 70))
     data, scale, zero = gp.quantize(gp.from_numpy(w + 1), "int4", block=64, zero_point=True)

@@ -111,16 +111,9 @@ const std::vector<jit::KernelSet> kernels = [] {
   return sets;
 }();
 
-/// For few rows (gemm90_few.cuh). Of several that serve, the first is taken.
-struct FewInstance {
-  int columns, depth;
-};
-
-constexpr FewInstance kFewInstances[] = {{16, 4}, {16, 2}, {32, 4}, {32, 2}, {64, 2}};
-
 const std::vector<jit::KernelSet> few_kernels = [] {
   std::vector<jit::KernelSet> sets;
-  for (const FewInstance& i : kFewInstances)
+  for (const Gemm90FewInstance& i : kGemm90FewInstances)
     sets.emplace_back(
         "gpukit/ops/matmul/gemm90_few.cuh",
         std::vector{"gpukit::gemm90_few<{T}, " + std::to_string(i.columns) + ", " + std::to_string(i.depth) + ">"},
@@ -212,32 +205,41 @@ bool suits(const Instance& i, int64_t rows, bool thin) {
 
 /// Weights in as few rounds of tiles as shared memory allows, as many for every multiprocessor. A tile has no fewer of
 /// them than columns, or those would come from the L2 more slowly than the weights from memory.
-Gemm90Few plan_few(const FewInstance& i, const Side& weights, int64_t k, int64_t batches, int sm_count) {
-  constexpr int64_t kAhead = 512, kGranule = 4;
+Gemm90Few plan_few(const Gemm90FewInstance& i, const Gemm90Weights& weights, int64_t k, int sm_count) {
+  constexpr int64_t kAhead = 1024, kGranule = 4;
   const auto round_up = [&](int64_t rows) { return ceil_div(rows, kGranule) * kGranule; };
-  const int64_t all = weights.lanes * batches;
+  const int64_t all = weights.count * weights.batches;
   const int64_t rounds = ceil_div(all, int64_t{sm_count} * Gemm90Few::kMaxRows);
   const int64_t most = round_up(std::max<int64_t>(i.columns, ceil_div(all, sm_count * rounds)));
-  const int64_t tiles = ceil_div(weights.lanes, most);
+  const int64_t tiles = ceil_div(weights.count, most);
 
   Gemm90Few few = {};
-  few.rows = static_cast<int32_t>(round_up(ceil_div(weights.lanes, tiles)));
+  few.rows = static_cast<int32_t>(round_up(ceil_div(weights.count, tiles)));
   few.depth = i.depth;
   few.stages = std::min(Gemm90Few::kMaxStages, (Gemm90Few::kShared - few.extra_bytes()) / few.stage_bytes(i.columns));
   few.tiles = static_cast<int32_t>(tiles);
-  few.fills = static_cast<int32_t>(ceil_div(k, i.depth * Gemm90Few::kSlice));
-  few.ahead = static_cast<int32_t>(std::min(k, kAhead) / 8 * 8);
-  few.line = weights.lane_stride;
-  few.batch = weights.batch_stride;
+  few.fills = static_cast<int32_t>(ceil_div(k, i.depth * Gemm90Few::slice(weights.element_bytes)));
+  few.ahead = static_cast<int32_t>(std::min(k * weights.element_bytes, kAhead) / 16 * 16);
+  few.line = weights.line;
+  few.batch = weights.batch;
   return few;
 }
 
 /// The deeper a stage, the fewer waits; but memory is kept busy by several of them.
-bool suits(const FewInstance& i, const Gemm90Few& few) {
+bool suits(const Gemm90FewInstance& i, const Gemm90Few& few) {
   return i.depth == 2 || few.stage_bytes(i.columns) <= Gemm90Few::kShared / 5;
 }
 
 }  // namespace
+
+Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count) {
+  for (int i = 0;; ++i) {
+    const Gemm90FewInstance& instance = kGemm90FewInstances[i];
+    if (instance.columns < rows) continue;
+    const Gemm90Few few = plan_few(instance, weights, k, sm_count);
+    if (suits(instance, few)) return {i, few};
+  }
+}
 
 std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
@@ -289,14 +291,13 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
   Gemm90Plan plan = {};
   Instance chosen;
   if (few) {
-    for (plan.instance = 0;; ++plan.instance) {
-      const FewInstance& i = kFewInstances[plan.instance];
-      if (i.columns < a.lanes) continue;
-      plan.few = plan_few(i, b, space.k, space.batches, facts.sm_count);
-      if (!suits(i, plan.few)) continue;
-      chosen = {Types::same, plan.few.rows, i.columns, false, false, Store::elements, 0};
-      break;
-    }
+    const Gemm90FewPlan cut =
+        plan_gemm90_few(a.lanes, {b.lanes, b.lane_stride, b.batch_stride, space.batches, static_cast<int>(bytes)},
+                        space.k, facts.sm_count);
+    plan.instance = cut.instance;
+    plan.few = cut.few;
+    const int columns = kGemm90FewInstances[cut.instance].columns;
+    chosen = {Types::same, plan.few.rows, columns, false, false, Store::elements, 0};
   } else {
     plan.instance = fastest();
     if (plan.instance < 0) return std::nullopt;

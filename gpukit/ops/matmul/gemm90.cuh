@@ -2,20 +2,12 @@
 // the copy engine loading slices of K, the other warpgroups multiply and store 64 rows each while the next tile loads.
 //
 // One accumulator an element, K in ascending steps of 32 bytes: the bits of an element depend on its row and column
-// alone, not on the tile, the grid or the neighbours. The unit keeps few bits of a sum of FP8 products: there a slice
-// of 128 is summed from zero and added to the total in float32.
+// alone, not on the tile, the grid or the neighbours. FP8 products are summed in slices (wgmma.cuh).
 #pragma once
 #include "gpukit/ops/matmul/gemm90_store.cuh"
 #include "gpukit/ops/matmul/wgmma.cuh"
 
 namespace gpukit {
-
-template <typename T>
-inline constexpr bool kSumsInSlices = false;
-template <>
-inline constexpr bool kSumsInSlices<float8_e4m3> = true;
-template <>
-inline constexpr bool kSumsInSlices<float8_e5m2> = true;
 
 /// All tiles of the output, and where each stands.
 struct AllTiles {
@@ -135,30 +127,6 @@ struct BlockScales {
     for (int h = 0; h < 2; ++h) scales.rows[h] = a[min(first + h * 8, s.m - 1) * a_m + i];
 #pragma unroll
     for (int c = 0; c < Columns / 64; ++c) scales.columns[c] = b[min(at.column + c * 64, s.n - 1) / 128 * b_n + i];
-  }
-};
-
-/// The same where the sides are swapped: rows of the tile are those of b.
-struct TurnedBlockScales {
-  const float* a;
-  const float* b;
-  int64_t a_m, b_n;
-
-  template <int Columns>
-  struct Scales {
-    float row, columns[Columns / 4];
-    GPUKIT_DEVICE float add(float total, float sum, int i) const {
-      return __fmaf_rn(sum, columns[i / 4 * 2 + i % 2] * row, total);
-    }
-  };
-
-  /// A tile has 64 rows, which share their scale.
-  template <int Columns>
-  GPUKIT_DEVICE void fetch(Scales<Columns>& scales, const Gemm90Space& s, const Gemm90At& at, int i) const {
-    const int column = at.column + static_cast<int>(threadIdx.x) % 4 * 2;
-    scales.row = b[at.row / 128 * b_n + i];
-#pragma unroll
-    for (int c = 0; c < Columns / 4; ++c) scales.columns[c] = a[min(column + c / 2 * 8 + c % 2, s.n - 1) * a_m + i];
   }
 };
 
@@ -376,7 +344,6 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
     } else if constexpr (kStore == Gemm90Store::boxes) {
       store_boxes<Out, kOutColumns, kTile.box_bytes()>(boxes, buffers, d, 1 + consumer, at, finish, operands, added);
     } else if constexpr (kStore == Gemm90Store::turned_boxes) {
-      finish.template apply_turned<kOutColumns>(d, at);
       store_turned<Out, kOutColumns, kTile.turned_columns(), kTakesA>(boxes, buffers, d, 1 + consumer, at);
     } else {
       store_elements<Out, kOutColumns>(out + at.batch * s.out_batch, d, s, at);
@@ -430,26 +397,6 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
                   const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n) {
   run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(
       &a, &b, &b, &boxes, out, s, NoFinish{}, BlockScales{scale_a, scale_b, scale_a_m, scale_b_n});
-}
-
-/// FP8 operands with scales of the tensor or of rows, the sides swapped: a holds the weights, b up to `Columns` rows.
-template <typename T, typename Out, int Columns>
-__global__ void __launch_bounds__(256, 1)
-    gemm90_thin(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
-                const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Space s,
-                const __grid_constant__ Gemm90Epilogue e, const float* scale_m, const float* scale_n) {
-  run_gemm90<T, Out, 64, Columns, 0, 0, Gemm90Store::turned_boxes, false>(&a, &b, &b, &boxes, out, s,
-                                                                          TurnedScales(s, e, scale_m, scale_n));
-}
-
-/// With scales of blocks: scale_a and scale_b are those of the rows and of the weights.
-template <typename T, typename Out, int Columns>
-__global__ void __launch_bounds__(256, 1)
-    gemm90_thin_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
-                       const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Space s,
-                       const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n) {
-  run_gemm90<T, Out, 64, Columns, 0, 0, Gemm90Store::turned_boxes, false>(
-      &a, &b, &b, &boxes, out, s, NoFinish{}, TurnedBlockScales{scale_a, scale_b, scale_a_m, scale_b_n});
 }
 
 }  // namespace gpukit

@@ -24,6 +24,27 @@ struct Gemm90Plan {
   std::string str() const;  // e.g. "wgmma 128x256, 4 stages, a along k, b along n, 132 blocks"
 };
 
+/// An instance of gemm90_few.cuh, and how it cuts up the weights.
+struct Gemm90FewPlan {
+  int instance;  // of kGemm90FewInstances
+  Gemm90Few few;
+};
+
+struct Gemm90FewInstance {
+  int columns, depth;
+};
+/// Of several that serve, the first is taken.
+inline constexpr Gemm90FewInstance kGemm90FewInstances[] = {{16, 4}, {16, 2}, {32, 4}, {32, 2}, {64, 2}};
+
+/// Matrices of weights along K, in elements: `line` from one weight to the next, `batch` from one matrix.
+struct Gemm90Weights {
+  int64_t count, line, batch, batches;
+  int element_bytes;
+};
+
+/// For up to 64 rows.
+Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count);
+
 /// What the plan depends on beside sizes and strides.
 struct Gemm90Facts {
   DType input, out;

@@ -3,19 +3,138 @@
 // and whatever else of the 64 of a warpgroup lies in shared memory is multiplied and dropped. So are columns beyond the
 // rows there are. All operands lie along K.
 //
-// One accumulator an element, K in ascending steps of 32 bytes: the bits are those of gemm90.cuh.
+// One accumulator an element, K in ascending steps of 32 bytes, float8 in sums of 128 of K: the bits are those of
+// gemm90.cuh.
 #pragma once
 #include "gpukit/ops/matmul/gemm90_store.cuh"
 #include "gpukit/ops/matmul/wgmma.cuh"
 
 namespace gpukit {
 
-/// A stage is kDepth slices of K. The first warpgroups multiply 64 weights each; the two warps after them load.
-template <typename T, int Columns, int kDepth>
-__global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
-    gemm90_few(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const T* weights,
-               const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few) {
-  constexpr int kLoaders = Gemm90Few::kLoaders, kSlice = Gemm90Few::kSlice, kRowBytes = Columns * 128;
+/// Sums as they are. A thread has those of weights `first` and first + 8, and of two neighbouring columns of every
+/// eight.
+struct FewSums {
+  /// What a tile needs at its end, asked for at its start.
+  template <int Columns>
+  struct Operands {};
+  /// What the sum of 128 of K needs before it is added.
+  template <int Columns>
+  struct Slice {
+    GPUKIT_DEVICE float add(float total, float sum, int) const { return total + sum; }
+  };
+
+  template <int Columns>
+  GPUKIT_DEVICE void fetch(Operands<Columns>&, const Gemm90Space&, int) const {}
+  template <int Columns>
+  GPUKIT_DEVICE void fetch(Slice<Columns>&, const Gemm90Space&, int, int) const {}
+  template <int Columns>
+  GPUKIT_DEVICE void apply(float (&)[Columns / 2], const Operands<Columns>&) const {}
+};
+
+/// Column c of the Columns / 4 of a thread.
+GPUKIT_DEVICE int few_column(int c) { return c / 2 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + c % 2; }
+
+/// Scales of the tensor or of rows, then a bias: those of Finish in its order, but scale_m is that of a column of the
+/// tile, scale_n and the bias those of a weight. 1 and -0 take the place of what is missing: they change nothing.
+template <typename Out>
+struct FewScales : FewSums {
+  template <int Columns>
+  struct Operands {
+    float columns[Columns / 4], weights[2], all;
+    Out bias[2];
+  };
+  const Gemm90Epilogue& e;
+  const Out* bias;
+  const float* scale_m;
+  const float* scale_n;
+
+  GPUKIT_DEVICE FewScales(const Gemm90Epilogue& e, const Out* bias, const float* scale_m, const float* scale_n)
+      : e(e), bias(bias), scale_m(scale_m), scale_n(scale_n) {}
+
+  using FewSums::fetch;
+  template <int Columns>
+  GPUKIT_DEVICE void fetch(Operands<Columns>& o, const Gemm90Space& s, int first) const {
+    const bool by_weight = scale_n != nullptr && e.scale_n != 0;
+    o.all = scale_n != nullptr && !by_weight ? scale_n[0] : 1.0f;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int weight = min(first + h * 8, s.m - 1);
+      o.weights[h] = by_weight ? scale_n[weight] : 1.0f;
+      o.bias[h] = bias != nullptr ? bias[weight] : store<Out>(-0.0f);
+    }
+#pragma unroll
+    for (int c = 0; c < Columns / 4; ++c)
+      o.columns[c] = scale_m != nullptr ? scale_m[min(few_column(c), s.n - 1) * e.scale_m] : 1.0f;
+  }
+  template <int Columns>
+  GPUKIT_DEVICE void apply(float (&d)[Columns / 2], const Operands<Columns>& o) const {
+#pragma unroll
+    for (int j = 0; j < Columns / 2; ++j) {
+      const int h = j / 2 % 2;
+      d[j] = d[j] * (e.alpha * o.columns[j / 4 * 2 + j % 2] * o.all) * o.weights[h] + load(o.bias[h]);
+    }
+  }
+};
+
+/// One scale for 128 of K of each column of the tile, and one for 128 weights and 128 of K: BlockScales, turned.
+struct FewBlocks : FewSums {
+  const float* a;  // [columns, slices], rows `a_m` apart
+  const float* b;  // [weights / 128, slices], rows `b_n` apart
+  int64_t a_m, b_n;
+
+  GPUKIT_DEVICE FewBlocks(const float* a, const float* b, int64_t a_m, int64_t b_n) : a(a), b(b), a_m(a_m), b_n(b_n) {}
+
+  template <int Columns>
+  struct Slice {
+    float columns[Columns / 4], weights[2];
+    GPUKIT_DEVICE float add(float total, float sum, int j) const {
+      return __fmaf_rn(sum, columns[j / 4 * 2 + j % 2] * weights[j / 2 % 2], total);
+    }
+  };
+
+  using FewSums::fetch;
+  /// Past the end of K sums are 0, and -0 times that is what changes no total, be it -0.
+  template <int Columns>
+  GPUKIT_DEVICE void fetch(Slice<Columns>& slice, const Gemm90Space& s, int first, int i) const {
+    const bool inside = i * 128 < s.k;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) slice.weights[h] = inside ? b[min(first + h * 8, s.m - 1) / 128 * b_n + i] : -0.0f;
+#pragma unroll
+    for (int c = 0; c < Columns / 4; ++c) slice.columns[c] = inside ? a[min(few_column(c), s.n - 1) * a_m + i] : 1.0f;
+  }
+};
+
+/// The sums of a thread's weights up to `end`, from `row` on its warp's.
+template <typename Out, int Columns>
+GPUKIT_DEVICE void store_few(Out* out, const float (&d)[Columns / 2], const Gemm90Space& s, int row, int end) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if constexpr (sizeof(Out) == 2) {
+    uint32_t pairs[Columns / 4];  // of weights, in column lane / 4 of eight
+#pragma unroll
+    for (int j = 0; j < Columns / 4; ++j) pairs[j] = turn_matrix(Pair<Out>::of(d[2 * j], d[2 * j + 1]));
+    const int first = row + lane % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < Columns / 4; ++j) {
+      const int column = j / 2 * 8 + lane / 4;
+      if (column < s.n && first + j % 2 * 8 < end)
+        *reinterpret_cast<uint32_t*>(out + first + column * s.out_n + j % 2 * 8) = pairs[j];
+    }
+  } else {
+    const int first = row + lane / 4;
+#pragma unroll
+    for (int j = 0; j < Columns / 2; ++j) {
+      const int column = few_column(j / 4 * 2 + j % 2), weight = first + j / 2 % 2 * 8;
+      if (column < s.n && weight < end) out[column * s.out_n + weight] = d[j];
+    }
+  }
+}
+
+/// The whole of a block's work. A stage is kDepth slices of K. The first warpgroups multiply 64 weights each; the two
+/// warps after them load.
+template <typename T, typename Out, int Columns, int kDepth, typename F>
+GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, const T* weights, const Gemm90Space& s,
+                                  const Gemm90Few& few, const F& finish) {
+  constexpr int kLoaders = Gemm90Few::kLoaders, kSlice = Gemm90Few::slice(sizeof(T)), kRowBytes = Columns * 128;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
   const int consumers = threads / 128, warp = thread / 32, lane = thread % 32, loader = warp - consumers * 4;
   const auto batch_of = [&](int tile) { return s.batches == 1 ? 0 : tile / few.tiles; };
@@ -24,8 +143,7 @@ __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
   // A map takes the copy engine as long to fetch as the first weights take: these are asked for meanwhile.
   if (thread < few.rows && few.ahead > 0) {
     const int tile = static_cast<int>(blockIdx.x), batch = batch_of(tile), row = row_of(tile, batch) + thread;
-    if (row < s.m)
-      prefetch_bytes(weights + batch * few.batch + row * few.line, few.ahead * static_cast<int>(sizeof(T)));
+    if (row < s.m) prefetch_bytes(weights + batch * few.batch + row * few.line, few.ahead);
   }
 
   const int weight_bytes = few.weight_bytes(), rows_at = kDepth * weight_bytes;  // of a slice; in a stage
@@ -70,10 +188,10 @@ __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
         const int k = i * kDepth * kSlice;
 #pragma unroll
         for (int h = 0; h < kDepth; ++h)
-          tile_load(to + h * weight_bytes, &a, ready, k + h * kSlice, row, batch * s.a_step, once);
+          tile_load(to + h * weight_bytes, a, ready, k + h * kSlice, row, batch * s.a_step, once);
 #pragma unroll
         for (int h = 0; h < kDepth; ++h)
-          tile_load(to + rows_at + h * kRowBytes, &b, ready, k + h * kSlice, 0, batch * s.b_step);
+          tile_load(to + rows_at + h * kRowBytes, b, ready, k + h * kSlice, 0, batch * s.b_step);
       }
     }
     return;
@@ -81,44 +199,99 @@ __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
 
   const int consumer = warp / 4;
   const bool releases = thread % 128 == 0;
-  float d[Columns / 2];
+  float d[Columns / 2];  // the totals, where slices are summed apart
   for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
-    int previous = 0;
-    for (int i = 0; i < few.fills; ++i, advance(1)) {
-      barrier_wait(full + stage * 8, phase);
-      uint32_t x = base + stage * stage_bytes + consumer * 8192, y = base + stage * stage_bytes + rows_at;
-      wgmma_fence();
+    const int batch = batch_of(tile), row = row_of(tile, batch), of_warp = row + warp * 16, first = of_warp + lane / 4;
+    typename F::template Operands<Columns> operands;
+    finish.fetch(operands, s, first);
+    if constexpr (kSumsInSlices<T>) {
 #pragma unroll
-      for (int h = 0; h < kDepth; ++h, x += weight_bytes, y += kRowBytes) {
+      for (int j = 0; j < Columns / 2; ++j) d[j] = 0;
+      // One slice is multiplied while the sums of the one before are added up; straight code, as in gemm90.cuh.
+      float sums[2][Columns / 2];
+      for (int i = 0; i < few.fills; ++i, advance(1)) {
+        barrier_wait(full + stage * 8, phase);
+        const uint32_t x = base + stage * stage_bytes + consumer * 8192, y = base + stage * stage_bytes + rows_at;
+        const auto multiply = [&](float(&to)[Columns / 2], int h) {
+          wgmma_fence();
 #pragma unroll
-        for (int q = 0; q < 4; ++q)
-          Wgmma<T, Columns>::template run<0, 0>(d, tile_descriptor(x + q * 32, 16, 1024),
-                                                tile_descriptor(y + q * 32, 16, 1024), i | h | q);
+          for (int q = 0; q < 4; ++q)
+            Wgmma<T, Columns>::template run<0, 0>(to, tile_descriptor(x + h * weight_bytes + q * 32, 16, 1024),
+                                                  tile_descriptor(y + h * kRowBytes + q * 32, 16, 1024), q);
+          wgmma_commit();
+        };
+        multiply(sums[0], 0);
+        typename F::template Slice<Columns> slices[kDepth];
+#pragma unroll
+        for (int h = 0; h < kDepth; ++h) finish.fetch(slices[h], s, first, i * kDepth + h);
+#pragma unroll
+        for (int h = 0; h < kDepth; ++h) {
+          if (h + 1 < kDepth) {
+            multiply(sums[(h + 1) % 2], h + 1);
+            wgmma_wait<1>();
+          } else {
+            wgmma_wait<0>();
+            if (releases) barrier_arrive(empty + stage * 8);
+          }
+          keep_sums(sums[h % 2]);
+#pragma unroll
+          for (int j = 0; j < Columns / 2; ++j) d[j] = slices[h].add(d[j], sums[h % 2][j], j);
+        }
       }
-      wgmma_commit();
-      if (i > 0) {
-        wgmma_wait<1>();
-        if (releases) barrier_arrive(empty + previous * 8);
+    } else {
+      int previous = 0;
+      for (int i = 0; i < few.fills; ++i, advance(1)) {
+        barrier_wait(full + stage * 8, phase);
+        uint32_t x = base + stage * stage_bytes + consumer * 8192, y = base + stage * stage_bytes + rows_at;
+        wgmma_fence();
+#pragma unroll
+        for (int h = 0; h < kDepth; ++h, x += weight_bytes, y += kRowBytes) {
+#pragma unroll
+          for (int q = 0; q < 4; ++q)
+            Wgmma<T, Columns>::template run<0, 0>(d, tile_descriptor(x + q * 32, 16, 1024),
+                                                  tile_descriptor(y + q * 32, 16, 1024), i | h | q);
+        }
+        wgmma_commit();
+        if (i > 0) {
+          wgmma_wait<1>();
+          if (releases) barrier_arrive(empty + previous * 8);
+        }
+        previous = stage;
       }
-      previous = stage;
+      wgmma_wait<0>();
+      if (releases) barrier_arrive(empty + previous * 8);
+      keep_sums(d);
     }
-    wgmma_wait<0>();
-    if (releases) barrier_arrive(empty + previous * 8);
-    keep_sums(d);
-
-    uint32_t pairs[Columns / 4];  // of weights, in column lane / 4 of eight
-#pragma unroll
-    for (int j = 0; j < Columns / 4; ++j) pairs[j] = turn_matrix(Pair<T>::of(d[2 * j], d[2 * j + 1]));
-    const int batch = batch_of(tile), row = row_of(tile, batch);
-    const int first = row + warp * 16 + lane % 4 * 2, end = min(row + few.rows, s.m);
-    T* const to = out + batch * s.out_batch + first;
-#pragma unroll
-    for (int j = 0; j < Columns / 4; ++j) {
-      const int column = j / 2 * 8 + lane / 4;
-      if (column < s.n && first + j % 2 * 8 < end)
-        *reinterpret_cast<uint32_t*>(to + column * s.out_n + j % 2 * 8) = pairs[j];
-    }
+    finish.apply(d, operands);
+    store_few<Out, Columns>(out + batch * s.out_batch, d, s, of_warp, min(row + few.rows, s.m));
   }
+}
+
+template <typename T, int Columns, int kDepth>
+__global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
+    gemm90_few(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const T* weights,
+               const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few) {
+  run_gemm90_few<T, T, Columns, kDepth>(&a, &b, out, weights, s, few, FewSums{});
+}
+
+/// FP8 operands with scales of the tensor or of rows, and a bias.
+template <typename T, typename Out, int Columns, int kDepth>
+__global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
+    gemm90_few_scaled(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
+                      const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few,
+                      const __grid_constant__ Gemm90Epilogue e, const Out* bias, const float* scale_m,
+                      const float* scale_n) {
+  run_gemm90_few<T, Out, Columns, kDepth>(&a, &b, out, weights, s, few, FewScales<Out>(e, bias, scale_m, scale_n));
+}
+
+/// FP8 operands with scales of blocks: scale_a and scale_b are those of the rows and of the weights.
+template <typename T, typename Out, int Columns, int kDepth>
+__global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
+    gemm90_few_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
+                      const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few,
+                      const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n) {
+  run_gemm90_few<T, Out, Columns, kDepth>(&a, &b, out, weights, s, few,
+                                          FewBlocks(scale_a, scale_b, scale_a_m, scale_b_n));
 }
 
 }  // namespace gpukit

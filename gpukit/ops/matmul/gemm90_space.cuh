@@ -61,18 +61,19 @@ struct Gemm90Tile {
   }
 };
 
-/// How few rows by many weights (gemm90_few.cuh), of 16 bits and along K, are cut up: a tile has `rows` weights, and
+/// How few rows by many weights (gemm90_few.cuh), all along K, are cut up: a tile has `rows` weights, and
 /// all rows of the other operand as columns. A stage is `depth` slices of K, as its instance says.
 struct Gemm90Few {
   int32_t rows, depth, stages;
   int32_t tiles;        // of one matrix of weights
   int32_t fills;        // stages of a tile
-  int32_t ahead;        // of K, that is asked for before the copy engine starts
+  int32_t ahead;        // bytes of each weight that are asked for before the copy engine starts
   int64_t line, batch;  // elements from one weight to the next, and from one matrix of them
 
-  static constexpr int kSlice = 64, kLoaders = 2, kMaxRows = 128, kMaxStages = 32, kShared = 227 * 1024;
+  static constexpr int kLoaders = 2, kMaxRows = 128, kMaxStages = 32, kShared = 227 * 1024;
   static constexpr int kMaxThreads = kMaxRows / 64 * 128 + kLoaders * 32;
 
+  static constexpr int slice(int element_bytes) { return 128 / element_bytes; }
   constexpr int consumers() const { return (rows + 63) / 64; }
   constexpr int threads() const { return consumers() * 128 + kLoaders * 32; }
   /// Of a slice: whole groups of eight, which the swizzle is made of.

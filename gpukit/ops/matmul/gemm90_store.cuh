@@ -67,8 +67,6 @@ struct NoFinish {
 #pragma unroll
     for (int i = 0; i < N / 2; ++i) to[i] = from[i];
   }
-  template <int N, typename Sum>
-  GPUKIT_DEVICE void apply_turned(Sum (&)[N / 2], const Gemm90At&) const {}
 };
 
 template <typename Out>
@@ -151,40 +149,6 @@ struct Finish {
     if (Steps & kBias && e.activation == Activation::silu) {
 #pragma unroll
       for (int i = 0; i < N / 2; ++i) d[i] = silu_short(d[i]);
-    }
-  }
-};
-
-/// The scales of Finish, in its order, where the sides are swapped: rows of the tile are columns of the output.
-struct TurnedScales : NoFinish {
-  const Gemm90Space& s;
-  const Gemm90Epilogue& e;
-  const float* scale_m;
-  const float* scale_n;
-
-  GPUKIT_DEVICE TurnedScales(const Gemm90Space& s, const Gemm90Epilogue& e, const float* scale_m, const float* scale_n)
-      : s(s), e(e), scale_m(scale_m), scale_n(scale_n) {}
-
-  template <int N>
-  GPUKIT_DEVICE void apply_turned(float (&d)[N / 2], const Gemm90At& at) const {
-    const int thread = static_cast<int>(threadIdx.x) % 128, lane = thread % 32;
-    const int first = at.row + thread / 32 * 16 + lane / 4, column = at.column + lane % 4 * 2;
-    const bool by_row = scale_n != nullptr && e.scale_n != 0;
-    float of_row[2] = {1.0f, 1.0f};
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      if (by_row) of_row[h] = scale_n[min(first + h * 8, s.m - 1)];
-#pragma unroll
-    for (int c = 0; c < N / 4; ++c) {
-      float by = e.alpha;
-      if (scale_m != nullptr) by *= scale_m[min(column + c / 2 * 8 + c % 2, s.n - 1) * e.scale_m];
-      if (scale_n != nullptr && !by_row) by *= scale_n[0];
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        float& v = d[c / 2 * 4 + h * 2 + c % 2];
-        v *= by;
-        if (by_row) v *= of_row[h];
-      }
     }
   }
 };

@@ -76,12 +76,32 @@ TEST(Gemm90Plan, FewRowsShareTheWeights) {
           EXPECT_EQ(plan->tile.columns, rows <= 16 ? 16 : rows <= 32 ? 32 : 64);
           EXPECT_GE(few.stages, 3);
           EXPECT_LE(few.shared_bytes(plan->tile.columns), Gemm90Few::kShared);
-          EXPECT_GE(few.fills * few.depth * Gemm90Few::kSlice, k);
-          EXPECT_LE(few.ahead, k);
+          EXPECT_GE(few.fills * few.depth * 64, k);
+          EXPECT_LE(few.ahead, 2 * k);
           EXPECT_EQ(few.line, k);
           EXPECT_EQ(plan->a.box[1], few.rows);
           EXPECT_EQ(plan->b.box[1], rows);
         }
+}
+
+TEST(Gemm90Plan, FewRowsOfBytes) {
+  const auto cut = [](int64_t rows, int64_t weights, int64_t k) {
+    return plan_gemm90_few(rows, {weights, k + 16, 0, 1, 1}, k, 132);
+  };
+  const auto columns = [](const Gemm90FewPlan& plan) { return kGemm90FewInstances[plan.instance].columns; };
+  for (const int64_t rows : {1, 16, 17, 32, 33, 64})
+    for (const int64_t k : {16, 1000, 4096}) {
+      const Gemm90FewPlan plan = cut(rows, 4608, k);
+      EXPECT_EQ(columns(plan), rows <= 16 ? 16 : rows <= 32 ? 32 : 64);
+      EXPECT_EQ(plan.few.rows, rows <= 32 ? 36 : 64);
+      EXPECT_EQ(plan.few.depth, kGemm90FewInstances[plan.instance].depth);
+      EXPECT_EQ(plan.few.fills, ceil_div(k, 128 * plan.few.depth));
+      EXPECT_EQ(plan.few.ahead, std::min<int64_t>(k / 16 * 16, 1024));
+      EXPECT_EQ(plan.few.line, k + 16);
+      EXPECT_GE(plan.few.stages, 3);
+      EXPECT_LE(plan.few.shared_bytes(columns(plan)), Gemm90Few::kShared);
+    }
+  EXPECT_EQ(cut(1, 28672, 4096).few.tiles, 256);  // two for each multiprocessor
 }
 
 TEST(Gemm90Plan, FewerMultiprocessorsFewerBlocks) {

@@ -10,7 +10,7 @@
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
-#include "gpukit/ops/matmul/gemm90_space.cuh"
+#include "gpukit/ops/matmul/gemm90.h"
 
 namespace gpukit::cuda {
 namespace {
@@ -39,20 +39,22 @@ std::vector<jit::KernelSet> make_sets(bool wide) {
 }
 const std::vector<jit::KernelSet> narrow_sets = make_sets(false), wide_sets = make_sets(true);
 
-/// Columns of the tiles that few rows stand in, the sides swapped; scales of more columns and blocks have no room.
-constexpr int kThinColumns[] = {16, 64}, kThinBlockColumns[] = {16, 32};
-/// By columns (see above) and type of the output.
-std::vector<jit::KernelSet> make_thin_sets(bool blocked) {
+/// Rows that stand as columns (gemm90_few.cuh); the scales of more and of blocks have no room.
+constexpr int64_t kFewRows = 64, kFewRowsInBlocks = 32;
+/// By instance and type of the output.
+std::vector<jit::KernelSet> make_few_sets(bool blocked) {
   std::vector<jit::KernelSet> sets;
-  for (const int columns : blocked ? kThinBlockColumns : kThinColumns)
+  for (const Gemm90FewInstance& i : kGemm90FewInstances)
     for (const char* out : kOutTypes)
-      sets.emplace_back("gpukit/ops/matmul/gemm90.cuh",
-                        std::vector{std::string(blocked ? "gpukit::gemm90_thin_blocks" : "gpukit::gemm90_thin") +
-                                    "<{T}, " + out + ", " + std::to_string(columns) + ">"},
-                        std::vector{DType::float8_e4m3, DType::float8_e5m2}, std::vector<std::string>{"90a"});
+      if (!blocked || i.columns <= kFewRowsInBlocks)
+        sets.emplace_back(
+            "gpukit/ops/matmul/gemm90_few.cuh",
+            std::vector{std::string(blocked ? "gpukit::gemm90_few_blocks" : "gpukit::gemm90_few_scaled") + "<{T}, " +
+                        out + ", " + std::to_string(i.columns) + ", " + std::to_string(i.depth) + ">"},
+            std::vector{DType::float8_e4m3, DType::float8_e5m2}, std::vector<std::string>{"90a"});
   return sets;
 }
-const std::vector<jit::KernelSet> thin_sets = make_thin_sets(false), thin_block_sets = make_thin_sets(true);
+const std::vector<jit::KernelSet> few_sets = make_few_sets(false), few_block_sets = make_few_sets(true);
 
 std::optional<int> out_index(Code out) {
   switch (out) {
@@ -81,6 +83,78 @@ driver::BoxLayout layout(DType dtype, int64_t inner, int64_t outer, int64_t stri
   l.box[1] = box_outer;
   l.swizzle = driver::BoxLayout::Swizzle::bytes128;
   return l;
+}
+
+/// Sizes of `rows` by `columns` of the kernel.
+Gemm90Space space_of(int64_t rows, int64_t columns, int64_t k, int64_t row_tiles, int64_t out_m, int64_t out_n) {
+  return {.m = static_cast<int32_t>(rows),
+          .n = static_cast<int32_t>(columns),
+          .k = static_cast<int32_t>(k),
+          .batches = 1,
+          .a_step = 0,
+          .b_step = 0,
+          .group = static_cast<int32_t>(std::min<int64_t>(8, row_tiles)),
+          .out_m = out_m,
+          .out_n = out_n,
+          .out_batch = 0};
+}
+
+/// The weights are the rows of the kernel.
+void launch_few(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilogue& epilogue) {
+  const ScaledSpace& s = p.space;
+  const DType dtype = p.a.data.dtype();
+  const int sm_count = runtime::current_sm_count(p.out.device());
+  const Gemm90FewPlan plan = plan_gemm90_few(s.m, {s.n, s.b.row, 0, 1, 1}, s.k, sm_count);
+  const Gemm90Few& few = plan.few;
+  const jit::KernelSet& set = (blocked ? few_block_sets : few_sets)[static_cast<size_t>(plan.instance * 3 + out)];
+  const int shared = few.shared_bytes(kGemm90FewInstances[plan.instance].columns), slice = Gemm90Few::slice(1);
+  const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min(few.tiles, sm_count)),
+                                 .block_x = static_cast<unsigned>(few.threads()),
+                                 .shared_bytes = static_cast<unsigned>(shared)};
+  const jit::Boxes weights{read(p.b.data), layout(dtype, s.k, s.n, s.b.row, slice, few.rows)};
+  const jit::Boxes rows{read(p.a.data), layout(dtype, s.k, s.m, s.a.row, slice, static_cast<int>(s.m))};
+  const Gemm90Space space = space_of(s.n, s.m, s.k, few.tiles, 1, s.out_m);
+  const auto launch = [&](const auto&... more) {
+    jit::launch(set.get(0, dtype), p.out.device(), config, weights, rows, write(p.out), read(p.b.data), space, few,
+                more...);
+  };
+  if (blocked)
+    launch(read(p.a.scale), read(p.b.scale), s.a.scale.row, s.b.scale.row);
+  else
+    launch(epilogue, read_if(p.bias), read_if(p.a.scale), read_if(p.b.scale));
+}
+
+void launch_tiles(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilogue& epilogue) {
+  const ScaledSpace& s = p.space;
+  const DType dtype = p.a.data.dtype();
+  const bool bias = p.bias.defined();
+  const int sm_count = runtime::current_sm_count(p.out.device());
+  const auto tiles = [&](int columns) { return ceil_div(s.m, kRows) * ceil_div(s.n, columns); };
+  const auto turns = [&](int columns) { return static_cast<double>(ceil_div(tiles(columns), sm_count)); };
+  // A wide tile takes 1.4 times as long as a narrow one.
+  const bool wide = !bias && !blocked && dtype == DType::float8_e4m3 && turns(192) * 1.4 < turns(128);
+  const auto in = static_cast<size_t>(out);
+  const jit::KernelSet& set = wide ? wide_sets[in]
+                                   : narrow_sets[in * 3 + (blocked ? blocks
+                                                           : bias  ? scales_and_bias
+                                                                   : scales)];
+
+  const int out_bytes = static_cast<int>(itemsize(p.out.dtype()));
+  const Gemm90Tile tile{kRows, wide ? 192 : 128, 1, out_bytes, Gemm90Store::boxes};
+  const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles(tile.columns), sm_count)),
+                                 .block_x = static_cast<unsigned>(tile.threads()),
+                                 .shared_bytes = static_cast<unsigned>(tile.shared_bytes())};
+  const jit::Boxes a{read(p.a.data), layout(dtype, s.k, s.m, s.a.row, tile.slice(), kRows)};
+  const jit::Boxes b{read(p.b.data), layout(dtype, s.k, s.n, s.b.row, tile.slice(), tile.columns)};
+  const jit::Boxes result{write(p.out), layout(p.out.dtype(), s.n, s.m, s.out_m, tile.box_bytes() / out_bytes, 64)};
+  const Gemm90Space space = space_of(s.m, s.n, s.k, ceil_div(s.m, kRows), s.out_m, 1);
+  const auto launch = [&](const auto&... more) {
+    jit::launch(set.get(0, dtype), p.out.device(), config, a, b, result, write(p.out), space, more...);
+  };
+  if (blocked)
+    launch(read(p.a.scale), read(p.b.scale), s.a.scale.row, s.b.scale.row);
+  else
+    launch(epilogue, read_if(p.bias), read_if(p.a.scale), read_if(p.b.scale));
 }
 
 }  // namespace
@@ -115,65 +189,14 @@ bool launch_scaled_gemm90(const ScaledProduct& p) {
   if (blocked ? bias || s.alpha != 1.0f : of_a >= Scales::blocks || of_b >= Scales::blocks) return false;
   if (of_b == Scales::rows && !is_aligned(p.b.scale)) return false;
 
-  const int sm_count = runtime::current_sm_count(p.out.device());
-  const auto turns = [&](int columns) { return ceil_div(ceil_div(s.m, kRows) * ceil_div(s.n, columns), sm_count); };
-  // A wide tile takes 1.4 times as long as a narrow one.
-  const bool wide = !bias && !blocked && p.a.data.dtype() == DType::float8_e4m3 &&
-                    static_cast<double>(turns(192)) * 1.4 < static_cast<double>(turns(128));
-  const int* const thin_columns = blocked ? kThinBlockColumns : kThinColumns;
-  const bool thin = !bias && s.m <= thin_columns[1], thinnest = thin && s.m <= thin_columns[0];
-  const auto in = static_cast<size_t>(*out);
-  const jit::KernelSet& set = thin   ? (blocked ? thin_block_sets : thin_sets)[thinnest ? in : 3 + in]
-                              : wide ? wide_sets[in]
-                                     : narrow_sets[in * 3 + (blocked ? blocks
-                                                             : bias  ? scales_and_bias
-                                                                     : scales)];
-  const jit::Kernel& chosen = set.get(0, p.a.data.dtype());
-
-  // Of the kernel: rows and columns of the output, or the other way round.
-  const Gemm90Tile tile{thin ? 64 : kRows,
-                        thin   ? thin_columns[thinnest ? 0 : 1]
-                        : wide ? 192
-                               : 128,
-                        1, static_cast<int>(out_bytes), thin ? Gemm90Store::turned_boxes : Gemm90Store::boxes};
-  const int64_t m = thin ? s.n : s.m, n = thin ? s.m : s.n;
-  const int64_t row_tiles = ceil_div(m, tile.rows), tiles = row_tiles * ceil_div(n, tile.columns);
-  const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles, sm_count)),
-                                 .block_x = static_cast<unsigned>(tile.threads()),
-                                 .shared_bytes = static_cast<unsigned>(tile.shared_bytes())};
-  const Gemm90Space space{.m = static_cast<int32_t>(m),
-                          .n = static_cast<int32_t>(n),
-                          .k = static_cast<int32_t>(s.k),
-                          .batches = 1,
-                          .a_step = 0,
-                          .b_step = 0,
-                          .group = static_cast<int32_t>(std::min<int64_t>(8, row_tiles)),
-                          .out_m = thin ? 1 : s.out_m,
-                          .out_n = thin ? s.out_m : 1,
-                          .out_batch = 0};
-  const DType dtype = p.a.data.dtype();
-  const jit::Boxes rows{read(p.a.data), layout(dtype, s.k, s.m, s.a.row, tile.slice(), thin ? tile.columns : kRows)};
-  const jit::Boxes weights{read(p.b.data),
-                           layout(dtype, s.k, s.n, s.b.row, tile.slice(), thin ? tile.rows : tile.columns)};
-  const int box_columns = (thin ? 128 : tile.box_bytes()) / static_cast<int>(out_bytes);
-  const jit::Boxes result{write(p.out),
-                          layout(p.out.dtype(), s.n, s.m, s.out_m, box_columns, thin ? tile.turned_columns() : 64)};
-  const jit::Boxes &a = thin ? weights : rows, &b = thin ? rows : weights;
-  if (blocked) {
-    jit::launch(chosen, p.out.device(), config, a, b, result, write(p.out), space, read(p.a.scale), read(p.b.scale),
-                s.a.scale.row, s.b.scale.row);
-    return true;
-  }
   const Gemm90Epilogue epilogue{.alpha = s.alpha,
                                 .activation = Activation::none,
                                 .scale_m = of_a == Scales::rows,
                                 .scale_n = of_b == Scales::rows};
-  if (thin)
-    jit::launch(chosen, p.out.device(), config, a, b, result, write(p.out), space, epilogue, read_if(p.a.scale),
-                read_if(p.b.scale));
+  if (s.m <= (blocked ? kFewRowsInBlocks : kFewRows))
+    launch_few(p, *out, blocked, epilogue);
   else
-    jit::launch(chosen, p.out.device(), config, a, b, result, write(p.out), space, epilogue, read_if(p.bias),
-                read_if(p.a.scale), read_if(p.b.scale));
+    launch_tiles(p, *out, blocked, epilogue);
   return true;
 }
 

@@ -1,4 +1,4 @@
-// FP8 products with scales on the tensor cores of sm_90a (gemm90.cuh).
+// FP8 products with scales on the tensor cores of sm_90a (gemm90.cuh, gemm90_few.cuh).
 #pragma once
 
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"

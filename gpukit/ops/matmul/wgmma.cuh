@@ -6,6 +6,15 @@
 
 namespace gpukit {
 
+/// The unit keeps few bits of a sum of FP8 products: there a slice of 128 of K is summed from zero and added to the
+/// total in float32.
+template <typename T>
+inline constexpr bool kSumsInSlices = false;
+template <>
+inline constexpr bool kSumsInSlices<float8_e4m3> = true;
+template <>
+inline constexpr bool kSumsInSlices<float8_e5m2> = true;
+
 template <typename T, int N>
 struct Wgmma;
 
