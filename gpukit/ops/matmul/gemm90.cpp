@@ -111,15 +111,21 @@ const std::vector<jit::KernelSet> kernels = [] {
   return sets;
 }();
 
+/// Columns and depth of the instances of gemm90_few for 16 bits.
+constexpr std::pair<int, int> kFewInstances[] = {{16, 4}, {16, 2}, {32, 4}, {32, 2}, {64, 2}};
 const std::vector<jit::KernelSet> few_kernels = [] {
   std::vector<jit::KernelSet> sets;
-  for (const Gemm90FewInstance& i : kGemm90FewInstances)
+  for (const auto& [columns, depth] : kFewInstances)
     sets.emplace_back(
         "gpukit/ops/matmul/gemm90_few.cuh",
-        std::vector{"gpukit::gemm90_few<{T}, " + std::to_string(i.columns) + ", " + std::to_string(i.depth) + ">"},
+        std::vector{"gpukit::gemm90_few<{T}, " + std::to_string(columns) + ", " + std::to_string(depth) + ">"},
         std::vector{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
   return sets;
 }();
+const jit::KernelSet& few_kernel(int columns, int depth) {
+  const auto* const at = std::find(kFewInstances, std::end(kFewInstances), std::pair(columns, depth));
+  return few_kernels[static_cast<size_t>(at - kFewInstances)];
+}
 
 /// A stack of matrices in elements: `lane` is the axis that is not K.
 struct Side {
@@ -205,40 +211,35 @@ bool suits(const Instance& i, int64_t rows, bool thin) {
 
 /// Weights in as few rounds of tiles as shared memory allows, as many for every multiprocessor. A tile has no fewer of
 /// them than columns, or those would come from the L2 more slowly than the weights from memory.
-Gemm90Few plan_few(const Gemm90FewInstance& i, const Gemm90Weights& weights, int64_t k, int sm_count) {
+Gemm90Few cut_weights(int columns, int depth, const Gemm90Weights& weights, int64_t k, int sm_count, int least) {
   constexpr int64_t kAhead = 1024, kGranule = 4;
   const auto round_up = [&](int64_t rows) { return ceil_div(rows, kGranule) * kGranule; };
   const int64_t all = weights.count * weights.batches;
   const int64_t rounds = ceil_div(all, int64_t{sm_count} * Gemm90Few::kMaxRows);
-  const int64_t most = round_up(std::max<int64_t>(i.columns, ceil_div(all, sm_count * rounds)));
+  const int64_t most = round_up(std::max<int64_t>(std::max(columns, least), ceil_div(all, sm_count * rounds)));
   const int64_t tiles = ceil_div(weights.count, most);
 
   Gemm90Few few = {};
   few.rows = static_cast<int32_t>(round_up(ceil_div(weights.count, tiles)));
-  few.depth = i.depth;
-  few.stages = std::min(Gemm90Few::kMaxStages, (Gemm90Few::kShared - few.extra_bytes()) / few.stage_bytes(i.columns));
+  few.depth = depth;
+  few.stages = std::min(Gemm90Few::kMaxStages, (Gemm90Few::kShared - few.extra_bytes()) / few.stage_bytes(columns));
   few.tiles = static_cast<int32_t>(tiles);
-  few.fills = static_cast<int32_t>(ceil_div(k, i.depth * Gemm90Few::slice(weights.element_bytes)));
+  few.fills = static_cast<int32_t>(ceil_div(k, depth * Gemm90Few::slice(weights.element_bytes)));
   few.ahead = static_cast<int32_t>(std::min(k * weights.element_bytes, kAhead) / 16 * 16);
   few.line = weights.line;
   few.batch = weights.batch;
   return few;
 }
 
-/// The deeper a stage, the fewer waits; but memory is kept busy by several of them.
-bool suits(const Gemm90FewInstance& i, const Gemm90Few& few) {
-  return i.depth == 2 || few.stage_bytes(i.columns) <= Gemm90Few::kShared / 5;
-}
-
 }  // namespace
 
-Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count) {
-  for (int i = 0;; ++i) {
-    const Gemm90FewInstance& instance = kGemm90FewInstances[i];
-    if (instance.columns < rows) continue;
-    const Gemm90Few few = plan_few(instance, weights, k, sm_count);
-    if (suits(instance, few)) return {i, few};
-  }
+Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count, int least) {
+  const int columns = *std::find_if(kGemm90FewColumns, std::end(kGemm90FewColumns), [&](int c) { return rows <= c; });
+  const Gemm90Few deep = cut_weights(columns, Gemm90Few::kDeep, weights, k, sm_count, least);
+  // The deeper a stage, the fewer waits; but memory is kept busy by several of them. Sums of slices are waited for at
+  // the end of every stage of float8, where depth counts more.
+  if (weights.element_bytes == 1 || deep.stage_bytes(columns) <= Gemm90Few::kShared / 5) return {columns, deep};
+  return {columns, cut_weights(columns, 2, weights, k, sm_count, least)};
 }
 
 std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts) {
@@ -294,10 +295,8 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
     const Gemm90FewPlan cut =
         plan_gemm90_few(a.lanes, {b.lanes, b.lane_stride, b.batch_stride, space.batches, static_cast<int>(bytes)},
                         space.k, facts.sm_count);
-    plan.instance = cut.instance;
     plan.few = cut.few;
-    const int columns = kGemm90FewInstances[cut.instance].columns;
-    chosen = {Types::same, plan.few.rows, columns, false, false, Store::elements, 0};
+    chosen = {Types::same, plan.few.rows, cut.columns, false, false, Store::elements, 0};
   } else {
     plan.instance = fastest();
     if (plan.instance < 0) return std::nullopt;
@@ -351,7 +350,9 @@ void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, con
   const int shared = few ? plan.few.shared_bytes(plan.tile.columns) : plan.tile.shared_bytes();
   const jit::LaunchConfig config{
       .grid_x = plan.grid, .block_x = static_cast<unsigned>(threads), .shared_bytes = static_cast<unsigned>(shared)};
-  const jit::Kernel& kernel = (few ? few_kernels : kernels)[static_cast<size_t>(plan.instance)].get(0, a.dtype());
+  const jit::KernelSet& set =
+      few ? few_kernel(plan.tile.columns, plan.few.depth) : kernels[static_cast<size_t>(plan.instance)];
+  const jit::Kernel& kernel = set.get(0, a.dtype());
   if (few) {
     jit::launch(kernel, out.device(), config, jit::Boxes{read(left), plan.a}, jit::Boxes{read(right), plan.b},
                 write(out), read(left), plan.space, plan.few);

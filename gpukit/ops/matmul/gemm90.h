@@ -12,7 +12,7 @@ namespace gpukit::cuda {
 
 /// An instance, how the operands go into it and the grid. `swapped`: a and b have changed sides, out is turned.
 struct Gemm90Plan {
-  int instance;  // of gemm90, or of gemm90_few where few.rows > 0
+  int instance;  // of gemm90, unless few.rows > 0
   bool swapped;
   Gemm90Tile tile;
   Gemm90Few few;
@@ -24,17 +24,12 @@ struct Gemm90Plan {
   std::string str() const;  // e.g. "wgmma 128x256, 4 stages, a along k, b along n, 132 blocks"
 };
 
-/// An instance of gemm90_few.cuh, and how it cuts up the weights.
+/// How gemm90_few.cuh takes few rows: as so many columns, and how it cuts up the weights.
 struct Gemm90FewPlan {
-  int instance;  // of kGemm90FewInstances
+  int columns;  // of kGemm90FewColumns
   Gemm90Few few;
 };
-
-struct Gemm90FewInstance {
-  int columns, depth;
-};
-/// Of several that serve, the first is taken.
-inline constexpr Gemm90FewInstance kGemm90FewInstances[] = {{16, 4}, {16, 2}, {32, 4}, {32, 2}, {64, 2}};
+inline constexpr int kGemm90FewColumns[] = {16, 32, 64};
 
 /// Matrices of weights along K, in elements: `line` from one weight to the next, `batch` from one matrix.
 struct Gemm90Weights {
@@ -42,8 +37,8 @@ struct Gemm90Weights {
   int element_bytes;
 };
 
-/// For up to 64 rows.
-Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count);
+/// For up to 64 rows. A tile has no fewer than `least` weights.
+Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count, int least = 0);
 
 /// What the plan depends on beside sizes and strides.
 struct Gemm90Facts {

@@ -209,6 +209,9 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
       for (int j = 0; j < Columns / 2; ++j) d[j] = 0;
       // One slice is multiplied while the sums of the one before are added up; straight code, as in gemm90.cuh.
       float sums[2][Columns / 2];
+      typename F::template Slice<Columns> slices[kDepth], next[kDepth];
+#pragma unroll
+      for (int h = 0; h < kDepth; ++h) finish.fetch(next[h], s, first, h);
       for (int i = 0; i < few.fills; ++i, advance(1)) {
         barrier_wait(full + stage * 8, phase);
         const uint32_t x = base + stage * stage_bytes + consumer * 8192, y = base + stage * stage_bytes + rows_at;
@@ -221,9 +224,11 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
           wgmma_commit();
         };
         multiply(sums[0], 0);
-        typename F::template Slice<Columns> slices[kDepth];
 #pragma unroll
-        for (int h = 0; h < kDepth; ++h) finish.fetch(slices[h], s, first, i * kDepth + h);
+        for (int h = 0; h < kDepth; ++h) {
+          slices[h] = next[h];
+          finish.fetch(next[h], s, first, (i + 1) * kDepth + h);
+        }
 #pragma unroll
         for (int h = 0; h < kDepth; ++h) {
           if (h + 1 < kDepth) {
@@ -274,24 +279,25 @@ __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
   run_gemm90_few<T, T, Columns, kDepth>(&a, &b, out, weights, s, few, FewSums{});
 }
 
-/// FP8 operands with scales of the tensor or of rows, and a bias.
-template <typename T, typename Out, int Columns, int kDepth>
+/// FP8 operands, stages of kDeep slices, with scales of the tensor or of rows, and a bias.
+template <typename T, typename Out, int Columns>
 __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
     gemm90_few_scaled(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
                       const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few,
                       const __grid_constant__ Gemm90Epilogue e, const Out* bias, const float* scale_m,
                       const float* scale_n) {
-  run_gemm90_few<T, Out, Columns, kDepth>(&a, &b, out, weights, s, few, FewScales<Out>(e, bias, scale_m, scale_n));
+  run_gemm90_few<T, Out, Columns, Gemm90Few::kDeep>(&a, &b, out, weights, s, few,
+                                                    FewScales<Out>(e, bias, scale_m, scale_n));
 }
 
-/// FP8 operands with scales of blocks: scale_a and scale_b are those of the rows and of the weights.
-template <typename T, typename Out, int Columns, int kDepth>
+/// The same with scales of blocks: scale_a and scale_b are those of the rows and of the weights.
+template <typename T, typename Out, int Columns>
 __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
     gemm90_few_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
                       const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few,
                       const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n) {
-  run_gemm90_few<T, Out, Columns, kDepth>(&a, &b, out, weights, s, few,
-                                          FewBlocks(scale_a, scale_b, scale_a_m, scale_b_n));
+  run_gemm90_few<T, Out, Columns, Gemm90Few::kDeep>(&a, &b, out, weights, s, few,
+                                                    FewBlocks(scale_a, scale_b, scale_a_m, scale_b_n));
 }
 
 }  // namespace gpukit

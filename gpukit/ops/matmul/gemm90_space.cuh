@@ -70,7 +70,7 @@ struct Gemm90Few {
   int32_t ahead;        // bytes of each weight that are asked for before the copy engine starts
   int64_t line, batch;  // elements from one weight to the next, and from one matrix of them
 
-  static constexpr int kLoaders = 2, kMaxRows = 128, kMaxStages = 32, kShared = 227 * 1024;
+  static constexpr int kLoaders = 2, kDeep = 4, kMaxRows = 128, kMaxStages = 32, kShared = 227 * 1024;
   static constexpr int kMaxThreads = kMaxRows / 64 * 128 + kLoaders * 32;
 
   static constexpr int slice(int element_bytes) { return 128 / element_bytes; }

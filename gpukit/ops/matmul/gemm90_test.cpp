@@ -88,20 +88,20 @@ TEST(Gemm90Plan, FewRowsOfBytes) {
   const auto cut = [](int64_t rows, int64_t weights, int64_t k) {
     return plan_gemm90_few(rows, {weights, k + 16, 0, 1, 1}, k, 132);
   };
-  const auto columns = [](const Gemm90FewPlan& plan) { return kGemm90FewInstances[plan.instance].columns; };
   for (const int64_t rows : {1, 16, 17, 32, 33, 64})
     for (const int64_t k : {16, 1000, 4096}) {
       const Gemm90FewPlan plan = cut(rows, 4608, k);
-      EXPECT_EQ(columns(plan), rows <= 16 ? 16 : rows <= 32 ? 32 : 64);
+      EXPECT_EQ(plan.columns, rows <= 16 ? 16 : rows <= 32 ? 32 : 64);
       EXPECT_EQ(plan.few.rows, rows <= 32 ? 36 : 64);
-      EXPECT_EQ(plan.few.depth, kGemm90FewInstances[plan.instance].depth);
+      EXPECT_EQ(plan.few.depth, 4);
       EXPECT_EQ(plan.few.fills, ceil_div(k, 128 * plan.few.depth));
       EXPECT_EQ(plan.few.ahead, std::min<int64_t>(k / 16 * 16, 1024));
       EXPECT_EQ(plan.few.line, k + 16);
       EXPECT_GE(plan.few.stages, 3);
-      EXPECT_LE(plan.few.shared_bytes(columns(plan)), Gemm90Few::kShared);
+      EXPECT_LE(plan.few.shared_bytes(plan.columns), Gemm90Few::kShared);
     }
   EXPECT_EQ(cut(1, 28672, 4096).few.tiles, 256);  // two for each multiprocessor
+  EXPECT_EQ(plan_gemm90_few(16, {4608, 4096, 0, 1, 1}, 4096, 132, 64).few.rows, 64);
 }
 
 TEST(Gemm90Plan, FewerMultiprocessorsFewerBlocks) {

@@ -41,17 +41,16 @@ const std::vector<jit::KernelSet> narrow_sets = make_sets(false), wide_sets = ma
 
 /// Rows that stand as columns (gemm90_few.cuh); the scales of more and of blocks have no room.
 constexpr int64_t kFewRows = 64, kFewRowsInBlocks = 32;
-/// By instance and type of the output.
+/// By columns and type of the output.
 std::vector<jit::KernelSet> make_few_sets(bool blocked) {
   std::vector<jit::KernelSet> sets;
-  for (const Gemm90FewInstance& i : kGemm90FewInstances)
+  for (const int columns : kGemm90FewColumns)
     for (const char* out : kOutTypes)
-      if (!blocked || i.columns <= kFewRowsInBlocks)
-        sets.emplace_back(
-            "gpukit/ops/matmul/gemm90_few.cuh",
-            std::vector{std::string(blocked ? "gpukit::gemm90_few_blocks" : "gpukit::gemm90_few_scaled") + "<{T}, " +
-                        out + ", " + std::to_string(i.columns) + ", " + std::to_string(i.depth) + ">"},
-            std::vector{DType::float8_e4m3, DType::float8_e5m2}, std::vector<std::string>{"90a"});
+      if (!blocked || columns <= kFewRowsInBlocks)
+        sets.emplace_back("gpukit/ops/matmul/gemm90_few.cuh",
+                          std::vector{std::string(blocked ? "gpukit::gemm90_few_blocks" : "gpukit::gemm90_few_scaled") +
+                                      "<{T}, " + out + ", " + std::to_string(columns) + ">"},
+                          std::vector{DType::float8_e4m3, DType::float8_e5m2}, std::vector<std::string>{"90a"});
   return sets;
 }
 const std::vector<jit::KernelSet> few_sets = make_few_sets(false), few_block_sets = make_few_sets(true);
@@ -104,10 +103,13 @@ void launch_few(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilo
   const ScaledSpace& s = p.space;
   const DType dtype = p.a.data.dtype();
   const int sm_count = runtime::current_sm_count(p.out.device());
-  const Gemm90FewPlan plan = plan_gemm90_few(s.m, {s.n, s.b.row, 0, 1, 1}, s.k, sm_count);
+  // The scales of blocks take as long for few weights as for those of a warpgroup.
+  const Gemm90FewPlan plan = plan_gemm90_few(s.m, {s.n, s.b.row, 0, 1, 1}, s.k, sm_count, blocked ? 64 : 0);
   const Gemm90Few& few = plan.few;
-  const jit::KernelSet& set = (blocked ? few_block_sets : few_sets)[static_cast<size_t>(plan.instance * 3 + out)];
-  const int shared = few.shared_bytes(kGemm90FewInstances[plan.instance].columns), slice = Gemm90Few::slice(1);
+  const int64_t of_columns =
+      std::find(kGemm90FewColumns, std::end(kGemm90FewColumns), plan.columns) - kGemm90FewColumns;
+  const jit::KernelSet& set = (blocked ? few_block_sets : few_sets)[static_cast<size_t>(of_columns * 3 + out)];
+  const int shared = few.shared_bytes(plan.columns), slice = Gemm90Few::slice(1);
   const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min(few.tiles, sm_count)),
                                  .block_x = static_cast<unsigned>(few.threads()),
                                  .shared_bytes = static_cast<unsigned>(shared)};
