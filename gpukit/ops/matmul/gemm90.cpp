@@ -237,8 +237,9 @@ Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_
   const int columns = *std::find_if(kGemm90FewColumns, std::end(kGemm90FewColumns), [&](int c) { return rows <= c; });
   const Gemm90Few deep = cut_weights(columns, Gemm90Few::kDeep, weights, k, sm_count, least);
   // The deeper a stage, the fewer waits; but memory is kept busy by several of them. Sums of slices are waited for at
-  // the end of every stage of float8, where depth counts more.
-  if (weights.element_bytes == 1 || deep.stage_bytes(columns) <= Gemm90Few::kShared / 5) return {columns, deep};
+  // the end of every stage of float8, where depth counts more. 64 columns of 16 bits have no deep instance.
+  const bool fits = columns <= 32 && deep.stage_bytes(columns) <= Gemm90Few::kShared / 5;
+  if (weights.element_bytes == 1 || fits) return {columns, deep};
   return {columns, cut_weights(columns, 2, weights, k, sm_count, least)};
 }
 
