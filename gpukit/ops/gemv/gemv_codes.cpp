@@ -29,8 +29,8 @@ struct Form {
 const std::vector<DType> kHalves = {DType::float16, DType::bfloat16};
 const std::vector<DType> kTokens = {DType::float16, DType::bfloat16, DType::float8_e4m3};
 const Form kForms[] = {
-    {Code::float8_e4m3, 0, false, 2, 32, kTokens},  {Code::float8_e4m3, 128, false, 2, 32, kTokens},
-    {Code::int8, 0, false, 2, 32, kHalves},         {Code::int4, 32, false, 1, 8, kHalves},
+    {Code::float8_e4m3, 0, false, 2, 0, kTokens},   {Code::float8_e4m3, 128, false, 2, 32, kTokens},
+    {Code::int8, 0, false, 2, 0, kHalves},          {Code::int4, 32, false, 1, 8, kHalves},
     {Code::int4, 32, true, 1, 8, kHalves},          {Code::int4, 64, false, 1, 8, kHalves},
     {Code::int4, 64, true, 1, 8, kHalves},          {Code::int4, 128, false, 2, 8, kHalves},
     {Code::int4, 128, true, 2, 8, kHalves},         {Code::float4_e2m1, 16, false, 2, 32, kHalves},
@@ -159,6 +159,10 @@ bool reads_groups(const ScaledProduct& p, int group) {
   return is_aligned(p.b.scale) && scale.row % 4 == 0 && p.space.k % (4 * group) == 0;  // read in words
 }
 
+/// All kernels have the order of codes_order.cuh, that for one row among them. group: 0 where scales do not change
+/// along k.
+bool is_ordered(int group, int64_t token_bytes) { return group == 0 && token_bytes == 2; }
+
 /// One row of x. nullopt: it is too long for the registers of a block, or its block for the chip's shared memory. The
 /// number of threads, and so the order of sums, follows from k, the format and the shared memory of a block.
 std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int token_bytes, const GemvCodesChip& chip) {
@@ -168,13 +172,14 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int tok
   const int stage = gemv_codes_stage_bytes(
       gemv_codes_scale_words(packed, f.weights == Code::float4_e2m1, f.group, f.zero, rows), rows);
   const int64_t warp_columns = ceil_div(packed ? s.k / 2 : s.k, 32 * kGranuleBytes);
-  constexpr int kMostRows = 48, kLeastRows = 16;  // of a batch
+  const bool ordered = is_ordered(f.group, token_bytes);
+  const int most_rows = 48, least_rows = ordered ? 8 : 16;  // of a batch
   int rounds = 1, warps = 0, batch = 0, shared = 0;
   const auto fits = [&] {
     warps = static_cast<int>(ceil_div(warp_columns, rounds));
     if (warps * 32 > gemv_codes_max_threads(rounds)) return false;
-    for (batch = kMostRows; batch >= kLeastRows; batch -= kLeastRows) {
-      shared = gemv_codes_shared_bytes(warps, rounds, packed, token_bytes, stage, batch);
+    for (batch = most_rows; batch >= least_rows; batch -= least_rows) {
+      shared = gemv_codes_shared_bytes(warps, rounds, rows, packed, ordered, token_bytes, stage, batch);
       if (shared <= chip.shared_per_block) return true;
     }
     return false;
@@ -304,7 +309,8 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
   if (grouped && !reads_groups(p, group)) return std::nullopt;
   // Scales of a that change along k go with those of 128x128 blocks.
   if (scaled_along_k(s.a) && (group != 128 || s.a.scale.column_shift != 7)) return std::nullopt;
-  int tokens = s.m == 1 && !one_order ? 1 : s.m <= 16 ? 16 : 64;
+  const bool alone = s.m == 1 && (!one_order || is_ordered(group, itemsize(p.a.data.dtype())));
+  int tokens = alone ? 1 : s.m <= 16 ? 16 : 64;
   const int number = find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype(), tokens);
   if (number < 0) return std::nullopt;
   const Form& form = kForms[number];

@@ -9,11 +9,13 @@
 // What counts is the number of instructions for the 512 bytes of a warp: a scheduler of SM 90 has time for about 100 of
 // them. x is asked for after the first rows: a kernel's start is the memory's latency, and all blocks want the same x.
 //
-// The order of sums is a function of the format, k and the number of threads; the grid is free. It differs from that of
-// skinny_codes.
+// The order of sums is that of codes_order.cuh for 16-bit x and codes of 8 bits whose scales do not change along k. For
+// others it is a function of the format, k and the number of threads, and differs from that of skinny_codes; the grid
+// is free.
 #pragma once
 #include "gpukit/ops/gemv/gemv_codes_shape.cuh"
 #include "gpukit/ops/gemv/weights.cuh"
+#include "gpukit/ops/matmul/codes_order.cuh"
 #include "gpukit/ops/matmul/scaled_matmul_space.cuh"
 
 namespace gpukit {
@@ -97,6 +99,9 @@ struct CodesMath {
   static constexpr int kParts = kPromote && kGroup < kChunkK ? kChunkK / kGroup : 1;    // of a chunk, by its scales
   static constexpr int kTokenBytes = static_cast<int>(sizeof(X));
   static constexpr bool kTokenGroups = kPromote && kTokenBytes == 1;
+  /// Sums are those of codes_order.cuh: a chunk is a part, and its steps are of 16 neighbours.
+  static constexpr bool kOrdered = kSteps == 2 && !kPromote && kTokenBytes == 2;
+  static_assert(!kOrdered || (kChunkK == kBytesPart && kRows == 4));
   static constexpr int kTokenLoads = kLaneK * kTokenBytes / 16;  // of 16 bytes
 
   /// The numbers of x that the words of a lane meet, in the pairs that decode() makes; their scale where it changes;
@@ -124,6 +129,35 @@ struct CodesMath {
   /// Of the two sums of a row that a lane holds, the one in the column that is its quad's own.
   static GPUKIT_DEVICE float own(float even, float odd) { return threadIdx.x % 8 < 4 ? even : odd; }
 
+  /// Where a lane puts what it copies of 512 bytes of a row, and where it finds its word of step `i`: every step reads
+  /// from all banks.
+  static GPUKIT_DEVICE uint32_t copy_at(int lane) { return kOrdered ? (lane ^ lane / 8) * 16 : lane * 16; }
+  static GPUKIT_DEVICE uint32_t word_at(int lane, int i) { return (lane / 4 * 4 + (i ^ lane / 8)) * 16 + lane % 4 * 4; }
+  /// The words of a lane in 512 bytes of a row.
+  static GPUKIT_DEVICE void take_words(uint32_t (&to)[4], uint32_t row, int lane) {
+    if constexpr (kOrdered) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) to[i] = load_word(row + word_at(lane, i));
+    } else {
+      load_shared(to, row + lane * 16);
+    }
+  }
+
+  /// Tokens of x of a warp, whose numbers lie in order.
+  static GPUKIT_DEVICE void take_tokens(Tokens& to, uint32_t x, int lane) {
+    if constexpr (kOrdered) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int k = lane / 4 * kChunkK + i * 16 + lane % 4 * 4;
+        load_shared(to.pairs[i][0], to.pairs[i][1], x + k * kTokenBytes);
+      }
+    } else {
+      uint32_t v[kTokenLoads][4];
+#pragma unroll
+      for (int i = 0; i < kTokenLoads; ++i) load_shared(v[i], x + token_at(lane, i));
+      arrange(to, v);
+    }
+  }
   /// Bytes from the x of a warp to the load `i` of a lane.
   static GPUKIT_DEVICE uint32_t token_at(int lane, int i) {
     if constexpr (kSteps == 4) return (lane / 4 * 16 + shared_word<kParts>(lane % 4, i)) * 16;
@@ -249,10 +283,10 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
   // Codes of 8 bits leave the threads time: the L2 asks for a block's first rows before the threads can.
   if (Math::kSteps == 2 && thread == 0)
     prefetch_rows(reinterpret_cast<const uint8_t*>(w) + first * s.b.row, (rows.share - 1) * s.b.row + k_size);
-  const uint32_t staged = shared_address(shared) + warp * kStaged;
-  const uint32_t ring = shared_address(shared) + warps * kStaged + warp * (kStages * kStageBytes);
-  float* const slots = reinterpret_cast<float*>(shared + warps * (kStaged + kStages * kStageBytes));
-  const int pitch = (warps | 1) * 8 * kRows;  // of a group's sums; odd, to spread the banks
+  const uint32_t ring = shared_address(shared) + warp * (kStages * kStageBytes);
+  const uint32_t staged = shared_address(shared) + warps * (kStages * kStageBytes) + warp * kStaged;
+  float* const slots = reinterpret_cast<float*>(shared + warps * (kStages * kStageBytes + kStaged));
+  const int pitch = gemv_codes_pitch(warps, kRounds, kRows, Math::kOrdered);
 
   // Where this thread's bytes begin in a row, and its word of the warp's scales: those of a row, 32 at a time. A thread
   // past the end of a row takes the last ones of it, which meet zeros of x.
@@ -288,7 +322,7 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
       const uint8_t* p = from + column[j] * 16u;
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        copy_streamed_if(r < left, to + r * 512 + lane * 16, p, policy);
+        copy_streamed_if(r < left, to + r * 512 + Math::copy_at(lane), p, policy);
         p += s.b.row;
       }
 #pragma unroll
@@ -332,19 +366,36 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
     commit_copies();
   }
 
-  // What a thread has of the end of a row: one of 8 threads for a group of rows.
-  const int groups = min(warps * 4, rows.batch / kRows), batch = groups * kRows, my_group = thread / 8,
-            my_row = thread % 8;
+  // What a thread has of the end of a row: one of 8 threads for a group of rows, or for each of its rows.
+  constexpr int kFinishers = Math::kOrdered ? 32 : 8;  // threads of a group
+  const int groups = min(warps * (32 / kFinishers), rows.batch / kRows), batch = groups * kRows;
+  const int my_group = thread / kFinishers, my_row = Math::kOrdered ? thread / 8 % kRows : thread % 8;
   const float x_factor = row_scale(s.a, x_scale, nullptr, 0, 0);
   const auto factor_of = [&](int row) {
     return my_row < kRows && my_group < groups && row < end ? row_scale(s.b, scale, tensor_scale, 0, row) : 0.0f;
   };
-  const auto finish = [&](const float* sums, int row, int stop, float w_factor) {
+  /// The sum of a row's chunks, in order. Eight threads of a row add up a chain each, and then all eight.
+  const auto add_chains = [&](const float* sums) {
+    static_assert(kBytesChain == 4 * kBytesPart);
+    const int chains = (k_size + kBytesChain - 1) / kBytesChain;
+    const float4* const from = reinterpret_cast<const float4*>(sums + my_row * (pitch / kRows));
+    float total = 0.0f;
+#pragma unroll 2
+    for (int first = 0; first < chains; first += 8) {
+      const int mine = first + thread % 8;
+      const float4 parts = mine < chains ? from[mine] : float4{0.0f, 0.0f, 0.0f, 0.0f};
+      const float chain = parts.x + parts.y + parts.z + parts.w;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) total += __shfl_sync(0xffffffffu, chain, i, 8);
+    }
+    return total;
+  };
+  const auto add_warps = [&](const float* sums) {
     float total[kRows] = {};
 #pragma unroll 4
     for (int i = 0; i < warps; ++i)
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) total[r] += sums[i * 8 * kRows + r];
+      for (int r = 0; r < kRows; ++r) total[r] += sums[(i * 8 + my_row) * kRows + r];
 #pragma unroll
     for (int mask = 4; mask != 0; mask /= 2)
 #pragma unroll
@@ -352,7 +403,11 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
     float sum = total[0];
 #pragma unroll
     for (int r = 1; r < kRows; ++r) sum = my_row == r ? total[r] : sum;
-    if (my_row >= kRows || row >= stop) return;
+    return sum;
+  };
+  const auto finish = [&](const float* sums, int row, int stop, float w_factor) {
+    float sum = Math::kOrdered ? add_chains(sums) : add_warps(sums);
+    if ((Math::kOrdered ? thread % 8 != 0 : my_row >= kRows) || row >= stop) return;
     if constexpr (is_e2m1<W>) sum *= kE2m1Unscale;
     sum *= x_factor * w_factor * s.alpha;
     if (bias != nullptr) sum += load_bias(bias, s.bias, row * s.bias_n);
@@ -365,11 +420,7 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
   __syncwarp();
 #pragma unroll
   for (int j = 0; j < kRounds; ++j) {
-    uint32_t v[Math::kTokenLoads][4];
-#pragma unroll
-    for (int i = 0; i < Math::kTokenLoads; ++i)
-      load_shared(v[i], staged + j * (Math::kTokenLoads * 512) + Math::token_at(lane, i));
-    Math::arrange(tokens[j], v);
+    Math::take_tokens(tokens[j], staged + j * (Math::kTokenLoads * 512), lane);
     if constexpr (Math::kTokenGroups) {
       const int k = ((warp + j * warps) * 8 + g) * Math::kChunkK;
       tokens[j].scale = group_scale(s.a, x_scale, 0, 0, k < k_size ? k : 0);
@@ -382,7 +433,19 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
   for (int begin = first; begin < end; begin += batch) {
     const int stop = min(begin + batch, end), my_at = begin + my_group * kRows + my_row;
     const float w_factor = factor_of(my_at);
-    float* to = slots + buffer * groups * pitch + (warp * 8 + g) * kRows;
+    float* to = slots + buffer * groups * pitch + (warp * 8 + g) * (Math::kOrdered ? 1 : kRows);
+    // Chunk g's sum is in column g of row g: with lane t = g / 2.
+    const auto keep = [&](const typename Math::Sums& sums, int j) {
+      if (t != g / 2) return;
+      if constexpr (Math::kOrdered) {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) to[j * warps * 8 + r * (pitch / kRows)] = Math::total(sums, r);
+      } else {
+#pragma unroll
+        for (int r = 0; r < kRows; r += 2)
+          *reinterpret_cast<float2*>(to + r) = {Math::total(sums, r), Math::total(sums, r + 1)};
+      }
+    };
 #pragma unroll 1
     for (int row = begin; row < stop; row += kRows) {
       typename Math::Sums sums = {};
@@ -393,7 +456,7 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
         const uint32_t at = ring + slot;
         typename Math::Pair pairs[kPairs];
 #pragma unroll
-        for (int r = 0; r < kRows; ++r) load_shared(pairs[r / 2].words[r % 2], at + r * 512 + lane * 16);
+        for (int r = 0; r < kRows; ++r) Math::take_words(pairs[r / 2].words[r % 2], at + r * 512, lane);
         if constexpr (Math::kPromote) {
 #pragma unroll
           for (int i = 0; i < kParts; ++i) {
@@ -422,22 +485,21 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
             pairs[r / 2].codes[r % 2] = kGroup == 16 ? load_shared_half(codes) : load_shared_byte(codes);
           }
         }
-        if constexpr (kScaleWords != 0) __syncwarp();
+        if constexpr (kScaleWords != 0 || Math::kOrdered) __syncwarp();  // all have read what others copied
         copy(j, at);
         commit_copies();
         slot = slot + kStageBytes == kStages * kStageBytes ? 0 : slot + kStageBytes;
         if (inside[j]) Math::multiply(sums, pairs, tokens[j]);
+        if constexpr (Math::kOrdered) {
+          keep(sums, j);
+          sums = {};
+        }
       }
-      // Chunk g's sum is in column g of row g: with lane t = g / 2.
-      if (t == g / 2) {
-#pragma unroll
-        for (int r = 0; r < kRows; r += 2)
-          *reinterpret_cast<float2*>(to + r) = {Math::total(sums, r), Math::total(sums, r + 1)};
-      }
+      if constexpr (!Math::kOrdered) keep(sums, 0);
       to += pitch;
     }
     __syncthreads();
-    if (my_group < groups) finish(slots + (buffer * groups + my_group) * pitch + my_row * kRows, my_at, stop, w_factor);
+    if (my_group < groups) finish(slots + (buffer * groups + my_group) * pitch, my_at, stop, w_factor);
     buffer ^= 1;  // written while others still read the one before
   }
 }

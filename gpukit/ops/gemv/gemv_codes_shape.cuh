@@ -26,11 +26,18 @@ constexpr int gemv_codes_scale_words(bool packed, bool e2m1, int group, bool zer
   return rows * 8 * (packed ? 128 / group : 1) * (zero ? 2 : 1);
 }
 
-/// The bytes of a stage of a warp, and of a block: x on its way to the registers, the warps' stages, and sums twice.
+/// Sums of a group of rows, 8 for each warp, and where their order is that of codes_order.cuh for each of its rounds.
+constexpr int gemv_codes_pitch(int warps, int rounds, int rows, bool ordered) {
+  return (ordered ? warps * rounds : warps | 1) * 8 * rows;
+}
+
+/// The bytes of a stage of a warp, and of a block: the warps' stages, x on its way to the registers, and sums twice.
 constexpr int gemv_codes_stage_bytes(int scale_words, int rows) { return rows * 512 + scale_words * 4; }
-constexpr int gemv_codes_shared_bytes(int warps, int rounds, bool packed, int token_bytes, int stage_bytes, int batch) {
-  const int x = 512 * (packed ? 2 : 1) * token_bytes, sums = 2 * batch * (warps | 1) * 8 * 4;
-  return warps * (rounds * x + gemv_codes_stages(rounds) * stage_bytes) + sums;
+constexpr int gemv_codes_shared_bytes(int warps, int rounds, int rows, bool packed, bool ordered, int token_bytes,
+                                      int stage_bytes, int batch) {
+  const int x = rounds * 512 * (packed ? 2 : 1) * token_bytes;
+  const int sums = 2 * batch / rows * gemv_codes_pitch(warps, rounds, rows, ordered) * 4;
+  return warps * (x + gemv_codes_stages(rounds) * stage_bytes) + sums;
 }
 
 }  // namespace gpukit

@@ -136,7 +136,7 @@ TEST(GemvCodes, ThreadsFollowFromK) {
         EXPECT_EQ(of4->rounds, row.rounds4);
         for (const auto& plan : {of8, of4}) {
           EXPECT_EQ(plan->tokens, 1);
-          EXPECT_EQ(plan->batch % 16, 0);
+          EXPECT_EQ(plan->batch % 8, 0);
           EXPECT_LE(plan->shared_bytes, static_cast<unsigned>(chip.shared_per_block));
         }
       }
@@ -150,7 +150,7 @@ TEST(GemvCodes, FitsSharedMemory) {
   EXPECT_EQ(plan(DType::bfloat16, DType::int4, 14336, 128, kAda)->block, 224u);
   EXPECT_EQ(plan(DType::bfloat16, DType::int4, 14336, 128, kAda)->rounds, 2);
   EXPECT_EQ(plan(DType::bfloat16, DType::int8, 14336, 0, kAda)->rounds, 2);
-  EXPECT_EQ(plan(DType::bfloat16, DType::int8, 16384, 0, kAda)->tokens, 16);
+  EXPECT_EQ(plan(DType::bfloat16, DType::int8, 24576, 0, kAda)->tokens, 16);
   for (int64_t k = 256; k <= 33024; k += 128)
     for (const GemvCodesChip& chip : {kHopper, kAda})
       for (DType w : {DType::int8, DType::int4}) {
@@ -162,7 +162,8 @@ TEST(GemvCodes, FitsSharedMemory) {
         EXPECT_GE(static_cast<int64_t>(p->block) * p->rounds * 16, k / (w == DType::int8 ? 1 : 2));
       }
   // Rows that no block has the registers for.
-  EXPECT_EQ(plan(DType::bfloat16, DType::int8, 32784, 0, kHopper)->tokens, 8);
+  const ScaledProduct blocks = product(DType::bfloat16, DType::float8_e4m3, 300, 33024, 128, false, 128);
+  EXPECT_EQ(plan_gemv_codes(blocks, kHopper, false)->tokens, 8);
   EXPECT_EQ(plan(DType::bfloat16, DType::int8, 32784, 0, kBlackwell)->tokens, 16);
   EXPECT_EQ(plan(DType::bfloat16, DType::int4, 32896, 128, kBlackwell)->tokens, 16);
   EXPECT_FALSE(plan(DType::float8_e4m3, DType::float8_e4m3, 32784, 0, kHopper).has_value());
@@ -196,7 +197,7 @@ TEST(GemvCodes, MoreRowsTakeTiles) {
       EXPECT_EQ(plan_gemv_codes(p, chip, true)->blocks, 0);
       const GemvCodesPlan plan = *plan_gemv_codes(p, chip, false);
       EXPECT_EQ(plan.tokens, row.tokens);
-      EXPECT_EQ(plan_gemv_codes(p, chip, true)->tokens, std::max(row.tokens, 16));
+      EXPECT_EQ(plan_gemv_codes(p, chip, true)->tokens, row.tokens);  // all have one order
       if (row.m == 1) continue;
       EXPECT_EQ(plan.grid, static_cast<unsigned>(5 * ceil_div(row.m, row.tokens)));
       EXPECT_EQ(plan.block, 128u);
@@ -217,41 +218,37 @@ TEST(GemvCodes, MoreRowsTakeTiles) {
   EXPECT_EQ(plan_gemv_codes(p, kAda, false)->grid, 5u * 4);
 }
 
-/// few_codes: up to 32 rows by 8 bits on sm_90, and one row where there is to be one order.
+/// few_codes: up to 32 rows by 8 bits whose scales change along k on sm_90, and one row where there is to be one order.
 TEST(GemvCodes, FewRowsTakeClusters) {
-  for (DType w : {DType::int8, DType::float8_e4m3})
-    for (int64_t group : {0, 128}) {
-      if (w == DType::int8 && group != 0) continue;
-      ScaledProduct p = product(DType::float16, w, 4096, 14336, group, false, group == 0 ? 1 : 128);
-      struct Row {
-        int64_t m;
-        int tokens;
-      };
-      for (const Row& row : {Row{1, 8}, Row{8, 8}, Row{9, 16}, Row{17, 32}, Row{32, 32}}) {
-        p.space.m = row.m;
-        const GemvCodesPlan plan = *plan_gemv_codes(p, kHopper, true);
-        EXPECT_EQ(plan.tokens, row.tokens);
-        EXPECT_EQ(plan.blocks, 4);
-        EXPECT_EQ(plan.share.rows, 144);
-        EXPECT_EQ(plan.grid, 4u * 29);
-        EXPECT_EQ(plan.block, static_cast<unsigned>(few_threads(row.tokens, false)));
-      }
-      p.space.m = 1;
-      EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->blocks, 0);
-      p.space.m = 33;
-      EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->blocks, 0);
-    }
+  ScaledProduct p = product(DType::float16, DType::float8_e4m3, 4096, 14336, 128, false, 128);
+  struct Row {
+    int64_t m;
+    int tokens;
+  };
+  for (const Row& row : {Row{1, 8}, Row{8, 8}, Row{9, 16}, Row{17, 32}, Row{32, 32}}) {
+    p.space.m = row.m;
+    const GemvCodesPlan plan = *plan_gemv_codes(p, kHopper, true);
+    EXPECT_EQ(plan.tokens, row.tokens);
+    EXPECT_EQ(plan.blocks, 4);
+    EXPECT_EQ(plan.share.rows, 144);
+    EXPECT_EQ(plan.grid, 4u * 29);
+    EXPECT_EQ(plan.block, static_cast<unsigned>(few_threads(row.tokens, false)));
+  }
+  p.space.m = 1;
+  EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->blocks, 0);
+  p.space.m = 33;
+  EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->blocks, 0);
 }
 
 /// What the kernel can do, for every shape; and that the multiprocessors are busy where there is enough to do.
 TEST(GemvCodes, FewRowsFitTheKernel) {
-  for (DType w : {DType::int8, DType::int4, DType::float4_e2m1})
+  for (DType w : {DType::float8_e4m3, DType::int4, DType::float4_e2m1})
     for (const int sms : {1, 16, 78, 114, 132})
       for (int64_t n : {1, 7, 300, 3584, 4096, 14336, 29568, 128256})
-        for (int64_t k : {128, 640, 3584, 4096, 14336, 29568, 102400})
+        for (int64_t k : {256, 640, 3584, 4096, 14336, 29568, 102400})
           for (int64_t m : {2, 16, 32}) {
-            const bool packed = w != DType::int8;
-            ScaledProduct p = product(DType::bfloat16, w, n, k, packed ? 32 : 0);
+            const bool packed = w != DType::float8_e4m3;
+            ScaledProduct p = product(DType::bfloat16, w, n, k, packed ? 32 : 128, false, packed ? 1 : 128);
             p.space.m = m;
             const auto plan = plan_gemv_codes(p, {sms, 232448, 9}, false);
             ASSERT_TRUE(plan.has_value());

@@ -5,12 +5,14 @@
 // columns. 128 kWide bytes of every row of w, and the same k of every token, go to one of kStages stages in shared
 // memory.
 //
-// The order of sums is a function of k and the format alone. A chain is kSkinnyCodesChain of k, walked in ascending
-// steps of 16 into one accumulator that starts at 0. Where float32 scales change along k (every kGroup), the sum of a
-// group starts at 0 and is added to the chain's as fma(scale, sum, chain). Chains are added in ascending order.
+// The order of sums is a function of k and the format alone. An accumulator starts at 0 and takes ascending steps of
+// 16. Where no scale changes along k, parts and chains are those of codes_order.cuh. Else a chain is kSkinnyCodesChain
+// of k; where float32 scales change (every kGroup), the sum of a group is added to the chain's as fma(scale, sum,
+// chain). Chains are added in ascending order.
 #pragma once
 #include "gpukit/ops/gemv/skinny_codes_shape.cuh"
 #include "gpukit/ops/gemv/weights.cuh"
+#include "gpukit/ops/matmul/codes_order.cuh"
 #include "gpukit/ops/matmul/scaled_matmul_space.cuh"
 
 namespace gpukit {
@@ -28,14 +30,15 @@ __global__ void __launch_bounds__(kSkinnyCodesThreads, 1)
                  const __grid_constant__ ScaledSpace s) {
   using Format = Weights<W, X>;
   constexpr int kThreads = kSkinnyCodesThreads, kRows = kSkinnyCodesRows, kColumnTiles = kTokens / 8;
-  constexpr int kSteps = Format::kSteps;  // in 32 bytes of a row
-  constexpr bool kPacked = kSteps == 4, kPromote = kGroup != 0 && !is_e2m1<W>;
+  constexpr int kSteps = Format::kSteps;                         // in 32 bytes of a row
+  constexpr bool kPacked = kSteps == 4, kPromote = !is_e2m1<W>;  // sums of groups, or of parts, are added up
+  constexpr int kSum = kGroup != 0 ? kGroup : kBytesPart, kChain = kGroup != 0 ? kSkinnyCodesChain : kBytesChain;
   constexpr int kRowBytes = 128 * kWide, kStageK = 64 * kWide * kSteps, kTokenBytes = kStageK * 2;
   constexpr int kScaleBytes = kPacked ? kStageK / (kGroup + (kGroup == 0)) * (is_e2m1<W> ? 1 : 4) : 0;  // of a row
   constexpr int kTokensAt = kRows * kRowBytes, kScalesAt = kTokensAt + kTokens * kTokenBytes;
   constexpr int kStageBytes = kScalesAt + kRows * kScaleBytes;
   constexpr int kPitch = kRows + 4;  // of the sums: spreads the banks
-  static_assert(kRows == 16 * kThreads / 32 && kSkinnyCodesChain % kStageK == 0);
+  static_assert(kRows == 16 * kThreads / 32 && kChain % kStageK == 0);
   static_assert(kStages * kStageBytes + 4 * kTokens * kPitch ==
                 skinny_codes_shared_bytes(kTokens, kWide, kPacked, kGroup, is_e2m1<W> ? 1 : 4, kStages));
   extern __shared__ __align__(128) uint8_t skinny_shared[];
@@ -104,7 +107,7 @@ __global__ void __launch_bounds__(kSkinnyCodesThreads, 1)
     const uint32_t from = ring + stage * kStageBytes;
     const int64_t k = static_cast<int64_t>(index) * kStageK;
     float block_scales[kWide];
-    if constexpr (kPromote && !kPacked) {
+    if constexpr (kGroup != 0 && !kPacked) {
 #pragma unroll
       for (int i = 0; i < kWide; ++i)
         block_scales[i] =
@@ -167,9 +170,11 @@ __global__ void __launch_bounds__(kSkinnyCodesThreads, 1)
 #pragma unroll
         for (int c = 0; c < kColumnTiles; ++c) Mma<X>::add(kPromote ? group_sums[c] : sums[c], a, b[c][0], b[c][1]);
         if constexpr (kPromote) {
-          if ((set + 1) * 16 % kGroup == 0) {
+          if ((set + 1) * 16 % kSum == 0) {
             float by[2];
-            if constexpr (!kPacked) {
+            if constexpr (kGroup == 0) {
+              by[0] = by[1] = 1.0f;
+            } else if constexpr (!kPacked) {
               by[0] = by[1] = block_scales[set / 8];
             } else {
 #pragma unroll
@@ -207,7 +212,7 @@ __global__ void __launch_bounds__(kSkinnyCodesThreads, 1)
     if (i < stages) copy_stage(i, i);
     commit_copies();
   }
-  constexpr int kChainStages = kSkinnyCodesChain / kStageK;
+  constexpr int kChainStages = kChain / kStageK;
   int read = 0, write = kStages - 1, left = kChainStages;
 #pragma unroll 1
   for (int i = 0; i < stages; ++i) {

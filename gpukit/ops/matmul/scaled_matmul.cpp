@@ -8,6 +8,7 @@
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/common/scales.h"
 #include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/matmul/codes_order.cuh"
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"
 #include "gpukit/runtime/fault.h"
 #include "gpukit/runtime/session.h"
@@ -102,6 +103,11 @@ void set_order(ScaledSpace* s, DType a, DType b) {
   s->group = s->chain;
   for (const ScaledOperand* o : {&s->a, &s->b})
     if (scaled_along_k(*o)) s->group = std::min(s->group, int64_t{1} << o->scale.column_shift);
+  const bool bytes = !plain && is_plain(a) && (is_float8(b) || b == DType::int8);
+  if (bytes && s->group == s->chain) {
+    s->chain = kBytesChain;
+    s->group = kBytesPart;
+  }
 }
 
 bool shares_memory(const Array& out, const ScaledProduct& p) {
