@@ -122,6 +122,48 @@ def test_rows_that_lie_backwards(device, rng, m, b):
     assert np.abs(plain - turned).max() <= bound * np.sqrt(k)
 
 
+@pytest.mark.parametrize(
+    "dtype, power", [("float16", -12), ("float16", 12), *(("bfloat16", p) for p in (-90, 31, 32, 110))]
+)
+@pytest.mark.parametrize("block", [16, 32])
+def test_nvfp4_takes_the_range_of_one_row(device, rng, dtype, power, block):
+    """Codes lie far below 1 in the kernel, so that x has to be moved: powers of two change nothing but the result's."""
+    x, w = (rng.standard_normal((rows, 4224)).astype(np.float32) for rows in (1, 70))
+    right, numbers = operand(w, "nvfp4", block, "b")
+    row = gp.from_numpy(np.clip(x, -3, 3) * np.float32(2.0) ** power).astype(dtype)
+    stored = download(row) @ numbers.T
+    got = download(gp.scaled_matmul(row, **right, out_dtype="float32"))
+    assert np.linalg.norm(got - stored) <= KERNEL_BOUND["float32"][0] * np.linalg.norm(stored)
+
+
+@pytest.mark.parametrize("block", [16, 32])
+def test_nvfp4_takes_numbers_far_apart(device, rng, block):
+    """One large number, which meets zeros, leaves those around it their bits."""
+    x, w = (rng.standard_normal((rows, 4224)).astype(np.float32) for rows in (1, 70))
+    x[0, 4000], w[:, 4000] = 2.0**40, 0
+    right, numbers = operand(w, "nvfp4", block, "b")
+    row = gp.from_numpy(x).astype("bfloat16")
+    stored = download(row) @ numbers.T
+    got = download(gp.scaled_matmul(row, **right, out_dtype="float32"))
+    assert np.linalg.norm(got - stored) <= KERNEL_BOUND["float32"][0] * np.linalg.norm(stored)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_nvfp4_keeps_what_is_not_finite_in_its_place(device, rng, dtype):
+    x, w = (rng.standard_normal((rows, 4096)).astype(np.float32) for rows in (1, 70))
+    codes, scale, tensor_scale = gp.quantize(gp.from_numpy(w), "nvfp4")
+    row = gp.from_numpy(x).astype(dtype)
+    bits = gp.bitcast(scale, "uint8").to_numpy().copy()
+    bits[17, 5] = bits[40, -1] = 0x7F
+    broken = gp.bitcast(gp.from_numpy(bits), "float8_e4m3")
+    got = download(gp.scaled_matmul(row, codes, scale_b=broken, tensor_scale_b=tensor_scale, out_dtype="float32"))
+    assert np.flatnonzero(np.isnan(got)).tolist() == [17, 40]
+    x[0, 100] = np.inf
+    row = gp.from_numpy(x).astype(dtype)
+    got = download(gp.scaled_matmul(row, codes, scale_b=scale, tensor_scale_b=tensor_scale, out_dtype="float32"))
+    assert not np.isfinite(got).any()
+
+
 @pytest.mark.parametrize("format", ["float8_e4m3", "float8_e5m2"])
 @pytest.mark.parametrize("k", [16, 128, 384, 512, 528, 640, 1152])
 def test_slices_take_their_own_scales(device, rng, format, k):

@@ -10,6 +10,7 @@
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/gemv/gemv_codes_shape.cuh"
+#include "gpukit/ops/gemv/gemv_e2m1_shape.cuh"
 #include "gpukit/ops/gemv/skinny_codes_shape.cuh"
 
 namespace gpukit::cuda {
@@ -17,8 +18,8 @@ namespace {
 
 constexpr int64_t kGranuleBytes = 16;  // of a row, for one thread
 
-/// Weights, the columns that share a scale (0: all), how many pairs of rows one row of a meets at a time, and the most
-/// rows of a that few_codes has registers for.
+/// Weights, the columns that share a scale (0: all), how many pairs of rows one row of a meets at a time in
+/// gemv_codes (0: it has another kernel), and the most rows of a that few_codes has registers for.
 struct Form {
   Code weights;
   int group;
@@ -33,8 +34,8 @@ const Form kForms[] = {
     {Code::int8, 0, false, 2, 0, kHalves},          {Code::int4, 32, false, 1, 8, kHalves},
     {Code::int4, 32, true, 1, 8, kHalves},          {Code::int4, 64, false, 1, 8, kHalves},
     {Code::int4, 64, true, 1, 8, kHalves},          {Code::int4, 128, false, 2, 8, kHalves},
-    {Code::int4, 128, true, 2, 8, kHalves},         {Code::float4_e2m1, 16, false, 2, 32, kHalves},
-    {Code::float4_e2m1, 32, false, 2, 32, kHalves},
+    {Code::int4, 128, true, 2, 8, kHalves},         {Code::float4_e2m1, 16, false, 0, 32, kHalves},
+    {Code::float4_e2m1, 32, false, 0, 32, kHalves},
 };
 
 const char* type_of(Code weights) {
@@ -66,9 +67,14 @@ std::string arguments(std::initializer_list<int> numbers) {
   return text;
 }
 
-/// Of a form, by rounds less 1.
+/// Of a form, by rounds less 1 where these have kernels of their own.
 std::vector<jit::KernelSet> make_vector_sets(const Form& f) {
   std::vector<jit::KernelSet> sets;
+  if (f.pairs == 0) {
+    sets.emplace_back("gpukit/ops/gemv/gemv_e2m1.cuh",
+                      std::vector{"gpukit::gemv_e2m1<{T}" + arguments({f.group}) + ">"}, f.tokens);
+    return sets;
+  }
   for (int rounds = 1; rounds <= gemv_codes_max_rounds(is_packed(f.weights)); ++rounds)
     sets.emplace_back(
         "gpukit/ops/gemv/gemv_codes.cuh",
@@ -136,7 +142,7 @@ const jit::KernelSet& few_set(const GemvCodesPlan& plan) {
 /// The kernels of a form; `rounds` counts where tokens is 1.
 const jit::KernelSet& set_for(int form, int tokens, int rounds) {
   const size_t i = static_cast<size_t>(form);
-  if (tokens == 1) return vector_sets[i][static_cast<size_t>(rounds - 1)];
+  if (tokens == 1) return vector_sets[i][kForms[i].pairs == 0 ? 0 : static_cast<size_t>(rounds - 1)];
   return tokens == 16 ? sets_of_16[i] : sets_of_64[i];
 }
 
@@ -163,14 +169,46 @@ bool reads_groups(const ScaledProduct& p, int group) {
 /// along k.
 bool is_ordered(int group, int64_t token_bytes) { return group == 0 && token_bytes == 2; }
 
+/// How many blocks of one row of x run at once. As many on a multiprocessor as leave it the fewest groups of `rows`,
+/// because the last group of a block costs as much as a whole one; but not much fewer than fit, which hide latencies.
+int64_t blocks_at_once(int64_t n, int rows, int fit, int sm_count) {
+  int64_t best = 0, fewest = 0;
+  for (int64_t blocks = fit; 4 * blocks >= 3 * fit; --blocks) {
+    const int64_t groups = blocks * ceil_div(ceil_div(n, blocks * sm_count), rows);
+    if (fewest == 0 || groups < fewest) best = blocks, fewest = groups;
+  }
+  return best * sm_count;
+}
+constexpr int kReserved = 1024;  // shared memory of a block that is not its own
+
+/// One row of x by e2m1. nullopt: x leaves too little of the chip's shared memory.
+std::optional<GemvCodesPlan> plan_e2m1(const ScaledSpace& s, int form, const GemvCodesChip& chip) {
+  constexpr int kLeastWarps = 4;
+  if (2 * s.k > chip.shared_per_block) return std::nullopt;
+  const int chunks = static_cast<int>(ceil_div(s.k, kGemvE2m1K / 2)), group = kForms[form].group;
+  int warps = std::min(kGemvE2m1Warps, chunks);
+  while (gemv_e2m1_shared_bytes(warps, chunks, group) > chip.shared_per_block)
+    if (--warps < std::min(chunks, kLeastWarps)) return std::nullopt;
+  const int shared = gemv_e2m1_shared_bytes(warps, chunks, group);
+  const int fit = std::min(kGemvE2m1Warps / warps, (chip.shared_per_block + kReserved) / (shared + kReserved));
+  const int64_t blocks = blocks_at_once(s.n, kGemvE2m1Rows, fit, chip.sm_count);
+  return GemvCodesPlan{.form = form,
+                       .tokens = 1,
+                       .rounds = gemv_e2m1_rounds(warps, chunks),
+                       .batch = 0,
+                       .grid = static_cast<unsigned>(std::min(blocks, s.n)),
+                       .block = static_cast<unsigned>(warps * 32),
+                       .shared_bytes = static_cast<unsigned>(shared)};
+}
+
 /// One row of x. nullopt: it is too long for the registers of a block, or its block for the chip's shared memory. The
 /// number of threads, and so the order of sums, follows from k, the format and the shared memory of a block.
 std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int token_bytes, const GemvCodesChip& chip) {
   const Form& f = kForms[form];
+  if (f.pairs == 0) return plan_e2m1(s, form, chip);
   const bool packed = is_packed(f.weights);
   const int rows = 2 * f.pairs;
-  const int stage = gemv_codes_stage_bytes(
-      gemv_codes_scale_words(packed, f.weights == Code::float4_e2m1, f.group, f.zero, rows), rows);
+  const int stage = gemv_codes_stage_bytes(gemv_codes_scale_words(packed, f.group, f.zero, rows), rows);
   const int64_t warp_columns = ceil_div(packed ? s.k / 2 : s.k, 32 * kGranuleBytes);
   const bool ordered = is_ordered(f.group, token_bytes);
   const int most_rows = 48, least_rows = ordered ? 8 : 16;  // of a batch
@@ -186,22 +224,15 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int tok
   };
   while (!fits())
     if (++rounds > gemv_codes_max_rounds(packed)) return std::nullopt;
-  // All blocks run at once. As many on a multiprocessor as leave it the fewest groups of rows, because the last group
-  // of a block costs as much as a whole one; but not much fewer than fit, which hide latencies.
-  constexpr int kReserved = 1024;  // shared memory of a block that is not its own
   const int threads = warps * 32;
   const int fit =
       std::min(gemv_codes_max_threads(rounds) / threads, (chip.shared_per_block + kReserved) / (shared + kReserved));
-  int64_t best = 0, fewest = 0;
-  for (int64_t blocks = fit; 4 * blocks >= 3 * fit; --blocks) {
-    const int64_t groups = blocks * ceil_div(ceil_div(s.n, blocks * chip.sm_count), rows);
-    if (fewest == 0 || groups < fewest) best = blocks, fewest = groups;
-  }
+  const int64_t blocks = blocks_at_once(s.n, rows, fit, chip.sm_count);
   return GemvCodesPlan{.form = form,
                        .tokens = 1,
                        .rounds = rounds,
                        .batch = batch,
-                       .grid = static_cast<unsigned>(std::min(best * chip.sm_count, ceil_div(s.n, rows))),
+                       .grid = static_cast<unsigned>(std::min(blocks, ceil_div(s.n, rows))),
                        .block = static_cast<unsigned>(threads),
                        .shared_bytes = static_cast<unsigned>(shared)};
 }
@@ -356,7 +387,10 @@ bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
   };
   if (plan->tokens == 1) {
     const int n = static_cast<int>(p.space.n), grid = static_cast<int>(plan->grid);
-    launch(GemvCodesRows{.share = n / grid, .extra = n % grid, .batch = plan->batch});
+    if (kForms[plan->form].pairs == 0)
+      launch(GemvE2m1Share{.share = n / grid, .extra = n % grid, .rounds = plan->rounds});
+    else
+      launch(GemvCodesRows{.share = n / grid, .extra = n % grid, .batch = plan->batch});
   } else {
     launch();
   }

@@ -1,4 +1,4 @@
-// gemv_codes: out = w x for one vector and weights of 8 or 4 bits, by tensor cores at the speed of memory.
+// gemv_codes: out = w x for one vector and weights of 8 bits or int4, by tensor cores at the speed of memory.
 //
 // A block is as wide as a row, 16 bytes a thread in each of kRounds rounds, and keeps its numbers of x in registers. It
 // walks a run of rows, 2 kPairs at a time: a warp copies its 512 bytes of them, and their scales, ahead into shared
@@ -14,6 +14,7 @@
 // is free.
 #pragma once
 #include "gpukit/ops/gemv/gemv_codes_shape.cuh"
+#include "gpukit/ops/gemv/streamed.cuh"
 #include "gpukit/ops/gemv/weights.cuh"
 #include "gpukit/ops/matmul/codes_order.cuh"
 #include "gpukit/ops/matmul/scaled_matmul_space.cuh"
@@ -48,54 +49,15 @@ GPUKIT_DEVICE int shared_word(int t, int i) {
   return t * 4 + i;
 }
 
-/// Copies the first `bytes` (0 to 16) of 16 aligned bytes that other blocks read as well, and fills the rest with
-/// zeros.
-GPUKIT_DEVICE void copy_cached_async(uint32_t shared, const void* global, int bytes) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
-}
-/// What the copies of weights tell the L2: that these are read once, so that x and the code stay there.
-GPUKIT_DEVICE uint64_t streamed_policy() {
-  uint64_t policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-/// Copies 16 aligned bytes if they are `inside`.
-GPUKIT_DEVICE void copy_streamed_if(bool inside, uint32_t shared, const void* global, uint64_t policy) {
-  asm volatile(
-      "{\n.reg .pred inside;\nsetp.ne.b32 inside, %2, 0;\n"
-      "@inside cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %3;\n}" ::"r"(shared),
-      "l"(global), "r"(static_cast<int>(inside)), "l"(policy)
-      : "memory");
-}
-/// Asks for the first of `bytes` to be in the L2 soon, where the chip can be asked.
-GPUKIT_DEVICE void prefetch_rows([[maybe_unused]] const void* from, [[maybe_unused]] int64_t bytes) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  constexpr int64_t kMost = 32768;
-  if (bytes > 0)
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(static_cast<int>(min(bytes, kMost)))
-                 : "memory");
-#endif
-}
-GPUKIT_DEVICE uint32_t load_shared_half(uint32_t shared) {
-  uint16_t v;
-  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(shared) : "memory");
-  return v;
-}
-GPUKIT_DEVICE uint32_t load_shared_byte(uint32_t shared) {
-  uint32_t v;
-  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(v) : "r"(shared) : "memory");
-  return v;
-}
-
 /// What a lane of gemv_codes does with 16 bytes of each row of a group.
 template <typename W, typename X, int kPairs, int kGroup, bool kZero>
 struct CodesMath {
   using T = typename TokenMath<X>::type;
   using Format = Weights<W, T>;
   static constexpr int kSteps = Format::kSteps, kRows = 2 * kPairs;
-  static_assert(kSteps > 1, "codes of 8 or 4 bits");
+  static_assert(kSteps > 1 && !is_e2m1<W>, "codes of 8 bits, or int4");
   static constexpr int kLaneK = 8 * kSteps, kWordK = kLaneK / 4, kChunkK = 4 * kLaneK;  // in 16, 4 and 64 bytes
-  static constexpr bool kPromote = kGroup != 0 && !is_e2m1<W>;                          // scales are applied to sums
+  static constexpr bool kPromote = kGroup != 0;                                         // scales are applied to sums
   static constexpr int kParts = kPromote && kGroup < kChunkK ? kChunkK / kGroup : 1;    // of a chunk, by its scales
   static constexpr int kTokenBytes = static_cast<int>(sizeof(X));
   static constexpr bool kTokenGroups = kPromote && kTokenBytes == 1;
@@ -117,7 +79,6 @@ struct CodesMath {
     uint32_t words[2][4];
     float scales[2][kPromote ? kParts : 1];
     int zeros[2][kZero ? kParts : 1];
-    uint32_t codes[2];  // e2m1: scales
   };
 
   /// Sums of fragments, and where scales are applied to these, what comes of it.
@@ -191,14 +152,11 @@ struct CodesMath {
   }
 
   template <int kStep>
-  static GPUKIT_DEVICE void decode(uint32_t (&a)[4], const Pair& pair, const uint32_t (&scales)[2][2]) {
+  static GPUKIT_DEVICE void decode(uint32_t (&a)[4], const Pair& pair) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       if constexpr (kSteps == 2) {
         Format::decode(a[h], a[h + 2], pair.words[h][kStep]);
-      } else if constexpr (is_e2m1<W>) {
-        Format::template decode<kStep % 2>(a[h], a[h + 2], pair.words[h][kStep / 2],
-                                           scales[h][kGroup == 16 ? kStep / 4 : 0]);
       } else {
         a[h] = Format::template biased<kStep % 2 * 2>(pair.words[h][kStep / 2]);
         a[h + 2] = Format::template biased<kStep % 2 * 2 + 1>(pair.words[h][kStep / 2]);
@@ -207,8 +165,7 @@ struct CodesMath {
   }
 
   template <int kStep = 0>
-  static GPUKIT_DEVICE void walk(Sums& to, const Pair (&pairs)[kPairs], const Tokens& tokens,
-                                 const uint32_t (&scales)[kPairs][2][2]) {
+  static GPUKIT_DEVICE void walk(Sums& to, const Pair (&pairs)[kPairs], const Tokens& tokens) {
     if constexpr (kStep < 2 * kSteps) {
       constexpr int kWord = kSteps == 2 ? kStep : kStep / 2, kHalf = kSteps == 2 ? 0 : kStep % 2 * 2;
       constexpr int kPart = kStep * kParts / (2 * kSteps);
@@ -218,7 +175,7 @@ struct CodesMath {
         float(&sums)[4] = to.products[p];
         if constexpr (kPromote && kBegins) sums[0] = sums[1] = sums[2] = sums[3] = 0.0f;
         uint32_t a[4];
-        decode<kStep>(a, pairs[p], scales[p]);
+        decode<kStep>(a, pairs[p]);
         Mma<T>::add(sums, a, tokens.pairs[kWord][kHalf], tokens.pairs[kWord][kHalf + 1]);
         if constexpr (kPromote && kEnds) {
 #pragma unroll
@@ -233,19 +190,16 @@ struct CodesMath {
           }
         }
       }
-      walk<kStep + 1>(to, pairs, tokens, scales);
+      walk<kStep + 1>(to, pairs, tokens);
     }
   }
 
   /// to += the products of the group.
   static GPUKIT_DEVICE void multiply(Sums& to, Pair (&pairs)[kPairs], const Tokens& tokens) {
-    uint32_t scales[kPairs][2][2];
+    if constexpr (kParts > 1)
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      if constexpr (kParts > 1) share_chunk<kParts>(pairs[r / 2].words[r % 2]);
-      if constexpr (is_e2m1<W>) Format::scales(scales[r / 2][r % 2], pairs[r / 2].codes[r % 2]);
-    }
-    walk(to, pairs, tokens, scales);
+      for (int r = 0; r < kRows; ++r) share_chunk<kParts>(pairs[r / 2].words[r % 2]);
+    walk(to, pairs, tokens);
   }
 
   /// The sum of row `r`.
@@ -258,11 +212,10 @@ struct CodesMath {
 /// Block: a multiple of 32, so that kRounds of them cover a row. Grid: any, with `rows` of it. Shared memory:
 /// gemv_codes_shared_bytes.
 ///
-/// `s` is a product with m = 1 and no experts; n is at most 2^30. kGroup: 0 where the scales of w do not change
-/// along k; 128 for float8 with one for 128 x 128; 32, 64 or 128 for int4; 16 or 32 for e2m1. Scales of x change along
-/// k, every 128, only where those of float8 weights do. x and the rows of w and of scales that change along k are
-/// dense. x, w, its stride and its k are multiples of 16 bytes; the scales of e2m1 and their rows of 4. Zero points lie
-/// as the scales do, the first at a multiple of 4 bytes.
+/// `s` is a product with m = 1 and no experts; n is at most 2^30. kGroup: 0 where the scales of w do not change along
+/// k; 128 for float8 with one for 128 x 128; 32, 64 or 128 for int4. Scales of x change along k, every 128, only where
+/// those of float8 weights do. x and the rows of w and of scales that change along k are dense. x, w, its stride and
+/// its k are multiples of 16 bytes. Zero points lie as the scales do, the first at a multiple of 4 bytes.
 template <typename W, typename X, int kPairs, int kGroup, bool kZero, int kRounds>
 __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
     gemv_codes(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
@@ -270,7 +223,7 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
                const __grid_constant__ ScaledSpace s, const __grid_constant__ GemvCodesRows rows) {
   using Math = CodesMath<W, X, kPairs, kGroup, kZero>;
   constexpr int kRows = Math::kRows, kParts = Math::kParts, kStages = gemv_codes_stages(kRounds);
-  constexpr int kScaleWords = gemv_codes_scale_words(Math::kSteps == 4, is_e2m1<W>, kGroup, kZero, kRows);
+  constexpr int kScaleWords = gemv_codes_scale_words(Math::kSteps == 4, kGroup, kZero, kRows);
   constexpr int kStageBytes = gemv_codes_stage_bytes(kScaleWords, kRows), kScalesAt = kRows * 512;
   constexpr int kStaged = kRounds * Math::kTokenLoads * 512;  // of x, a warp
   static_assert(kStages % kRounds == 0, "a slot belongs to a round");
@@ -301,16 +254,15 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
     inside[j] = at < granules;
     column[j] = static_cast<uint32_t>(min(at + lane, granules - 1));
     if constexpr (kCopies != 0) {
-      constexpr int kWordScales = is_e2m1<W> ? 4 * kGroup : kGroup;
       const int c = lane % kRowWords, word = kBlocks ? (at / 4 + c) * Math::kChunkK / kGroup : at / 32 * kRowWords + c;
-      scale_column[j] = static_cast<uint32_t>(min(word, (k_size - 1) / kWordScales));
+      scale_column[j] = static_cast<uint32_t>(min(word, (k_size - 1) / kGroup));
     }
   }
 
   // Copies of a group of rows: first those of `ahead`, then the next. Rows past the last one are not copied, nor are
   // their sums stored.
   const uint8_t* from = reinterpret_cast<const uint8_t*>(w) + first * s.b.row;
-  const int64_t scale_row = s.b.scale.row * (is_e2m1<W> ? 1 : 4);
+  const int64_t scale_row = s.b.scale.row * 4;
   const int scale_r = lane / (32 / kCopyRows);
   const uint8_t* scale_from = static_cast<const uint8_t*>(scale);
   if constexpr (kCopies != 0 && !kBlocks) scale_from += (first + scale_r) * scale_row;
@@ -333,7 +285,7 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
           q += (ahead + r) / 128 * scale_row;
         else
           q += i * kCopyRows * scale_row;
-        const int word = is_e2m1<W> ? lane + 32 * i : lane % kRowWords * kRows + r;
+        const int word = lane % kRowWords * kRows + r;
         copy_async_if<4>(r < kRows && r < left, to + kScalesAt + word * 4, q);
         if constexpr (kZero) {  // the aligned word that has it
           const int64_t at = ((ahead + r) * s.b.scale.row + scale_column[j]) & ~int64_t{3};
@@ -408,7 +360,6 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
   const auto finish = [&](const float* sums, int row, int stop, float w_factor) {
     float sum = Math::kOrdered ? add_chains(sums) : add_warps(sums);
     if ((Math::kOrdered ? thread % 8 != 0 : my_row >= kRows) || row >= stop) return;
-    if constexpr (is_e2m1<W>) sum *= kE2m1Unscale;
     sum *= x_factor * w_factor * s.alpha;
     if (bias != nullptr) sum += load_bias(bias, s.bias, row * s.bias_n);
     if (out_scale != nullptr) sum /= *out_scale;
@@ -476,13 +427,6 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
                 }
               }
             }
-          }
-        }
-        if constexpr (is_e2m1<W>) {
-#pragma unroll
-          for (int r = 0; r < kRows; ++r) {
-            const uint32_t codes = at + kScalesAt + r * (1024 / kGroup) + lane * (32 / kGroup);
-            pairs[r / 2].codes[r % 2] = kGroup == 16 ? load_shared_half(codes) : load_shared_byte(codes);
           }
         }
         if constexpr (kScaleWords != 0 || Math::kOrdered) __syncwarp();  // all have read what others copied

@@ -1,5 +1,5 @@
-// Vectors by weights of 8 or 4 bits: which kernel of gemv_codes.cuh, few_codes.cuh and skinny_codes.cuh makes a
-// product, and its launch.
+// Vectors by weights of 8 or 4 bits: which kernel of gemv_codes.cuh, gemv_e2m1.cuh, few_codes.cuh and
+// skinny_codes.cuh makes a product, and its launch.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ struct GemvCodesChip {
 struct GemvCodesPlan {
   int form;                            // of the table in gemv_codes.cpp
   int tokens;                          // that a block takes at most: 1, 8, 16, 32 or 64
-  int rounds, batch;                   // where that is 1: of a block along a row, and as in GemvCodesRows
+  int rounds, batch;                   // where that is 1: of a block along a row, and as in GemvCodesRows; 0: e2m1
   unsigned grid, block, shared_bytes;  // shared: asked for at the launch
   int blocks = 0;                      // of a cluster of few_codes; 0: another kernel
   FewShare share = {};                 // few_codes
@@ -26,7 +26,7 @@ struct GemvCodesPlan {
 /// nullopt where `product` is not one of these: a is float16 or bfloat16, b is float8_e4m3 with scales of the tensor,
 /// rows or 128x128 blocks, int8 with scales of the tensor or rows, int4 in groups of 32, 64 or 128, or float4_e2m1; or
 /// a has one row and both are float8_e4m3. Rows are dense and lie at multiples of 16 bytes. One row has a kernel of its
-/// own, with another order of sums, unless it is longer than its registers hold or `one_order` is wanted for every
+/// own, with another order of sums, unless it is longer than a block has room for or `one_order` is wanted for every
 /// number of them.
 std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& product, const GemvCodesChip& chip, bool one_order);
 

@@ -4,8 +4,8 @@
 
 namespace gpukit {
 
-/// Rows of a block: `share`, and one more for the first `extra` blocks. The sums of `batch`, a multiple of 16, wait in
-/// shared memory to be ended together.
+/// Rows of a block: `share`, and one more for the first `extra` blocks. The sums of `batch`,
+/// a multiple of 16, wait in shared memory to be ended together.
 struct GemvCodesRows {
   int32_t share, extra, batch;
 };
@@ -20,9 +20,8 @@ constexpr int gemv_codes_stages(int rounds) { return rounds < 2 ? 2 : rounds; }
 
 /// Words of scales, and of zero points, that belong to 512 bytes of `rows` rows. group: 0 where scales do not change
 /// along k.
-constexpr int gemv_codes_scale_words(bool packed, bool e2m1, int group, bool zero, int rows) {
+constexpr int gemv_codes_scale_words(bool packed, int group, bool zero, int rows) {
   if (group == 0) return 0;
-  if (e2m1) return rows * 256 / group;
   return rows * 8 * (packed ? 128 / group : 1) * (zero ? 2 : 1);
 }
 

@@ -6,6 +6,7 @@
 
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/scales.h"
+#include "gpukit/ops/gemv/gemv_e2m1_shape.cuh"
 #include "tests/support/testing.h"
 
 namespace gpukit {
@@ -131,7 +132,7 @@ TEST(GemvCodes, ThreadsFollowFromK) {
         const auto of8 = plan_gemv_codes(product(DType::bfloat16, DType::int8, n, row.k, 0), chip, false);
         EXPECT_EQ(of8->block, row.bytes8);
         EXPECT_EQ(of8->rounds, row.rounds8);
-        const auto of4 = plan_gemv_codes(product(DType::bfloat16, DType::float4_e2m1, n, row.k, 32), chip, false);
+        const auto of4 = plan_gemv_codes(product(DType::bfloat16, DType::int4, n, row.k, 64), chip, false);
         EXPECT_EQ(of4->block, row.bits4);
         EXPECT_EQ(of4->rounds, row.rounds4);
         for (const auto& plan : {of8, of4}) {
@@ -139,6 +140,47 @@ TEST(GemvCodes, ThreadsFollowFromK) {
           EXPECT_EQ(plan->batch % 8, 0);
           EXPECT_LE(plan->shared_bytes, static_cast<unsigned>(chip.shared_per_block));
         }
+      }
+}
+
+TEST(GemvCodes, ThreadsOfE2m1FollowFromK) {
+  struct Row {
+    int64_t k;
+    unsigned threads;
+    int rounds;
+  };
+  for (const Row& row : {Row{128, 32, 0}, Row{640, 160, 0}, Row{3584, 512, 0}, Row{4096, 512, 1}, Row{4224, 512, 1},
+                         Row{8192, 512, 2}, Row{14336, 512, 3}, Row{18944, 512, 4}, Row{29568, 512, 7}})
+    for (int64_t group : {16, 32})
+      for (int64_t n : {1, 300, 29568})
+        for (int sms : {132, 1}) {
+          const GemvCodesChip chip = {sms, kHopper.shared_per_block, kHopper.sm_major};
+          const auto plan = plan_gemv_codes(product(DType::bfloat16, DType::float4_e2m1, n, row.k, group), chip, false);
+          EXPECT_EQ(plan->tokens, 1);
+          EXPECT_EQ(plan->block, row.threads) << row.k;
+          EXPECT_EQ(plan->rounds, row.rounds) << row.k;
+        }
+}
+
+/// Every chunk of a row has a warp and every warp a chunk, x and the stages fit, and no block is without rows.
+TEST(GemvCodes, E2m1FitsEveryChip) {
+  for (int64_t k = 128; k <= 60000; k += 896)
+    for (int64_t n : {1, 131, 4096})
+      for (const GemvCodesChip& chip : {kHopper, kAda}) {
+        const auto plan = plan_gemv_codes(product(DType::float16, DType::float4_e2m1, n, k, 32), chip, false);
+        ASSERT_TRUE(plan.has_value());
+        EXPECT_LE(plan->shared_bytes, static_cast<unsigned>(chip.shared_per_block));
+        if (plan->tokens != 1) {  // x leaves too little
+          EXPECT_GE(k, chip.shared_per_block == kAda.shared_per_block ? 28000 : 90000) << k;
+          continue;
+        }
+        const int64_t warps = plan->block / 32, chunks = ceil_div(k, kGemvE2m1K / 2);
+        const int64_t left_over = chunks - 2 * warps * plan->rounds;
+        EXPECT_GE(left_over, plan->rounds == 0 ? warps : 0);
+        EXPECT_LT(left_over, 2 * warps);
+        EXPECT_LE(warps, kGemvE2m1Warps);
+        EXPECT_GE(plan->grid, 1u);
+        EXPECT_LE(plan->grid, n);
       }
 }
 
@@ -183,6 +225,10 @@ TEST(GemvCodes, BlocksFillTheChipOnce) {
   // No block without rows.
   EXPECT_EQ(grid(DType::int8, 131, 4096, 0, kHopper), 33u);
   EXPECT_EQ(grid(DType::int4, 3, 4096, 32, kHopper), 2u);
+  // Blocks of e2m1 are wide: one on a multiprocessor, and two where k is short.
+  EXPECT_EQ(grid(DType::float4_e2m1, 14336, 4096, 16, kHopper), 132u);
+  EXPECT_EQ(grid(DType::float4_e2m1, 29568, 1024, 16, kHopper), 264u);
+  EXPECT_EQ(grid(DType::float4_e2m1, 3, 4096, 16, kHopper), 3u);
 }
 
 TEST(GemvCodes, MoreRowsTakeTiles) {
