@@ -89,10 +89,12 @@ def test_rows_do_not_depend_on_their_batch(device, name):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", [name for name in FORMATS if "weights" in name])
 def test_few_rows_of_layers(name):
-    """Many chains of k, which clusters of 1, 2, 4 and 5 blocks share, one after the other and side by side."""
+    """Many chains of k, which clusters of 1, 2, 4 and 5 blocks share, one after the other and side by side; many
+    weights."""
     rng = np.random.default_rng(9)
     with gp.device("cuda"), gp.determinism("batch_invariant"):
-        for n, k in ((2000, 3584), (1040, 4096), (1040, 8192), (1040, 10240), (520, 19072), (9, 14336)):
+        many = ((9000, 512), (17000, 256))
+        for n, k in ((2000, 3584), (1040, 4096), (1040, 8192), (1040, 10240), (520, 19072), (9, 14336), *many):
             Product(FORMATS[name], rng, 48, n, k, [1, 3, 8, 9, 16, 17, 32, 33]).check("the whole device")
 
 

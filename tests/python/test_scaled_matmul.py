@@ -212,6 +212,32 @@ def test_few_rows_of_float8(device, rng, format, n, k):
                 assert np.array_equal(download(got), wanted), (m, dtype, alpha)
 
 
+@pytest.mark.parametrize("format", ["float8_e4m3", "int8"])
+@pytest.mark.parametrize("n, k", [(8, 16), (137, 528), (2401, 272), (5000, 144), (17000, 144)])
+def test_rows_by_bytes(device, rng, format, n, k):
+    """Exact sums. Weights for less than a tile, for tiles of less than a warpgroup, for two turns of tiles; tokens for each
+    number of columns and for more than one tile."""
+    b, by_weight, bias = rng.integers(-2, 3, (n, k)), 2.0 ** rng.integers(-2, 3, (n, 1)), rng.integers(-8, 9, n)
+    if format == "int8":
+        b[:, ::3] *= 60
+    right, one = gp.from_numpy(b.astype(np.float32)).astype(format), np.array(4.0)
+    for m in (1, 2, 8, 9, 16, 17, 32, 33, 70) if n <= 137 else (5, 11, 30, 40):
+        a = rng.integers(-2, 3, (m, k))
+        whole = a @ b.T.astype(np.float64)
+        cases = (  # scales of b, bias, alpha, the product
+            (by_weight, None, 1.0, whole * by_weight.T),
+            (by_weight, bias, 0.5, whole * by_weight.T * 0.5 + bias),
+            (one, bias, 2.0, whole * one * 2 + bias),
+        )
+        for dtype in ("float16", "bfloat16"):
+            left = gp.from_numpy(a.astype(np.float32)).astype(dtype)
+            for scale, shift, alpha, wanted in cases:
+                options = {} if shift is None else {"bias": gp.from_numpy(shift.astype(np.float32))}
+                options |= {"scale_b": gp.from_numpy(scale.astype(np.float32)), "alpha": alpha}
+                got = gp.scaled_matmul(left, right, out_dtype="float32", **options)
+                assert np.array_equal(download(got), wanted), (m, dtype, alpha)
+
+
 def test_zero_points(device, rng):
     x, w = (rng.standard_normal((rows, 640)).astype(np.float32) for rows in (33, 70))
     data, scale, zero = gp.quantize(gp.from_numpy(w + 1), "int4", block=64, zero_point=True)

@@ -1,5 +1,5 @@
-// few_codes: products of up to kTokens tokens by weights of 8 or 4 bits at the speed of memory (sm_90a), ended as
-// scaled_matmul does. The order of sums is that of skinny_codes.
+// few_codes: products of up to kTokens tokens by weights of 8 or 4 bits whose scales change along k, at the speed of
+// memory (sm_90a), ended as scaled_matmul does. The order of sums is that of skinny_codes.
 //
 // A cluster of kBlocks blocks has `rows` rows of w. Its blocks take the chains of k in turn, `split` of them side by
 // side, so that many warps have work however few rows there are. The copy engine brings 128 bytes of every row, and the
@@ -18,7 +18,7 @@ namespace gpukit {
 template <typename W>
 inline constexpr bool is_packed_code = is_int4<W> || is_e2m1<W>;
 
-/// The scales of a stage, where they change along k, of the two rows that a quad of lanes multiplies: one number for
+/// The scales of a stage, of the two rows that a quad of lanes multiplies: one number for
 /// float8, else words that the lanes of the quad share.
 template <typename W, int kGroup, bool kZero>
 struct FewScales {
@@ -58,11 +58,6 @@ struct FewScales {
     return __shfl_sync(0xffffffffu, zeros[i / 4], i % 4, 4);
   }
 };
-template <typename W, bool kZero>
-struct FewScales<W, 0, kZero> {
-  GPUKIT_DEVICE void fetch(const void*, const int8_t*, const ScaledSpace&, int64_t, int) {}
-};
-
 /// Puts 16 numbers of a token, which lie in granules `at` and `at` ^ 1 of 16 bytes of a row, in the order in which a
 /// step reads them: each granule has two of the four numbers that a lane decodes from a word of w.
 template <bool kPacked>
@@ -98,7 +93,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, i
               const void* scale, const int8_t* zero, const float* tensor_scale, const void* bias,
               const float* out_scale, const __grid_constant__ ScaledSpace s, const FewShare share) {
   using Format = Weights<W, X>;
-  constexpr bool kPacked = is_packed_code<W>, kPromote = kGroup != 0 && !is_e2m1<W>;
+  constexpr bool kPacked = is_packed_code<W>, kPromote = !is_e2m1<W>;
   constexpr int kSteps = Format::kSteps, kStageK = 64 * kSteps, kColumnTiles = kTokens / 8;
   constexpr int kTokenTile = kTokens * 128;  // 64 of k
   constexpr int kWarps = few_warps(kTokens, kPacked), kThreads = few_threads(kTokens, kPacked);

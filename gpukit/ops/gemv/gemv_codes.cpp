@@ -19,7 +19,8 @@ namespace {
 constexpr int64_t kGranuleBytes = 16;  // of a row, for one thread
 
 /// Weights, the columns that share a scale (0: all), how many pairs of rows one row of a meets at a time in
-/// gemv_codes (0: it has another kernel), and the most rows of a that few_codes has registers for.
+/// gemv_codes (0: it has another kernel), and the most rows of a that few_codes has registers for (0:
+/// gemm90_few_codes).
 struct Form {
   Code weights;
   int group;
@@ -138,6 +139,29 @@ const jit::KernelSet& few_set(const GemvCodesPlan& plan) {
       kFewClusters;
   return few_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(tokens * std::ssize(kFewClusters) + cluster)];
 }
+
+/// Instances of gemm90_few_codes: columns, chains side by side, steps that are decoded at once, and warpgroups.
+struct FewCodes90Instance {
+  int columns, chains, taken, parts;
+  static constexpr int kMaxColumns = 32;
+};
+/// Of several that would be done at the same time, the last is taken.
+constexpr FewCodes90Instance kFewCodes90[] = {{8, 2, 4, 4}, {16, 2, 2, 4}, {16, 2, 4, 3}, {32, 2, 4, 2}, {32, 1, 2, 3}};
+
+/// By form, where its scales do not change along k, and kFewCodes90.
+const std::vector<std::vector<jit::KernelSet>> few90_sets = [] {
+  std::vector<std::vector<jit::KernelSet>> sets(std::size(kForms));
+  for (size_t i = 0; i < std::size(kForms); ++i) {
+    if (kForms[i].group != 0) continue;
+    for (const FewCodes90Instance& instance : kFewCodes90)
+      sets[i].emplace_back(
+          "gpukit/ops/gemv/gemm90_few_codes.cuh",
+          std::vector{std::string("gpukit::gemm90_few_codes<") + type_of(kForms[i].weights) + ", {T}" +
+                      arguments({instance.columns, instance.chains, instance.taken, instance.parts}) + ">"},
+          kHalves, std::vector<std::string>{"90a"});
+  }
+  return sets;
+}();
 
 /// The kernels of a form; `rounds` counts where tokens is 1.
 const jit::KernelSet& set_for(int form, int tokens, int rounds) {
@@ -295,6 +319,52 @@ std::optional<GemvCodesPlan> plan_few(const ScaledSpace& s, int number, const Ge
   return best;
 }
 
+/// How gemm90_few_codes shares a product: in as few rounds of tiles as its warpgroups allow, each tile as small as
+/// makes the work of all multiprocessors the same. What counts is the way along k that these walk: two chains side by
+/// side halve it, but a tile then has half the weights.
+std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const GemvCodesChip& chip) {
+  constexpr int64_t kMinRows = 8, kMostTiles = int64_t{1} << 30;
+  constexpr int64_t kFewRows = 48, kAhead = 1024, kAheadOfMany = 512;  // bytes
+  if (chip.sm_major != 9 || kForms[number].group != 0) return std::nullopt;
+  std::optional<GemvCodesPlan> best;
+  int64_t shortest = 0;
+  for (int i = 0; i < static_cast<int>(std::size(kFewCodes90)); ++i) {
+    const FewCodes90Instance& instance = kFewCodes90[i];
+    const int columns = instance.columns, chains = instance.chains, part_rows = FewCodes90::part_rows(chains);
+    if (columns < std::min<int64_t>(s.m, FewCodes90Instance::kMaxColumns) || (best && columns != best->tokens))
+      continue;
+    const int64_t token_tiles = ceil_div(s.m, columns),
+                  least_tiles = ceil_div(s.n, int64_t{instance.parts} * part_rows);
+    const int64_t rounds = ceil_div(least_tiles * token_tiles, chip.sm_count), way = rounds * (chains == 1 ? 2 : 1);
+    const int64_t row_tiles = std::max(least_tiles, rounds * chip.sm_count / token_tiles);
+    const int64_t rows = std::max(kMinRows, ceil_div(s.n, row_tiles)), tiles = ceil_div(s.n, rows) * token_tiles;
+    if (tiles > kMostTiles || (best && way > shortest)) continue;
+
+    FewCodes90 few = {};
+    few.rows = static_cast<int>(rows);
+    few.parts = static_cast<int>(ceil_div(rows, part_rows));
+    few.stages = std::min(FewCodes90::kMaxStages,
+                          (chip.shared_per_block - FewCodes90::kExtraBytes) / few.stage_bytes(columns, chains));
+    few.tokens = static_cast<int>(std::min<int64_t>(s.m, columns));
+    few.token_tiles = static_cast<int>(token_tiles);
+    few.tiles = static_cast<int>(tiles);
+    few.fills = static_cast<int>(ceil_div(s.k, chains * kBytesChain));
+    few.ahead = static_cast<int>(std::min(s.k, rows <= kFewRows ? kAhead : kAheadOfMany));
+    if (few.stages < 2) continue;
+    shortest = way;
+    best = GemvCodesPlan{.form = number,
+                         .tokens = columns,
+                         .rounds = 0,
+                         .batch = 0,
+                         .grid = static_cast<unsigned>(std::min<int64_t>(tiles, chip.sm_count)),
+                         .block = static_cast<unsigned>(few.threads()),
+                         .shared_bytes = static_cast<unsigned>(few.shared_bytes(columns, chains)),
+                         .instance = i,
+                         .few = few};
+  }
+  return best;
+}
+
 /// Rows as the copy engine moves them: `width` by `height` elements at a time, 128 bytes wide.
 jit::Boxes boxes(const Array& x, DType dtype, int64_t rows, int64_t length, int64_t stride, int width, int height) {
   const int64_t bytes = itemsize(dtype);
@@ -318,6 +388,17 @@ void launch_few(const ScaledProduct& p, const GemvCodesPlan& plan) {
               boxes(p.a.data, dtype, s.m, s.k, s.a.row, 64, plan.tokens), write(p.out), read_if(p.a.scale),
               read_if(p.b.scale), read_if(p.b.zero), read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale),
               s, plan.share);
+}
+
+void launch_few90(const ScaledProduct& p, const GemvCodesPlan& plan) {
+  const ScaledSpace& s = p.space;
+  const DType dtype = p.a.data.dtype();
+  const jit::KernelSet& set = few90_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(plan.instance)];
+  jit::launch(set.get(0, dtype), p.out.device(),
+              {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes},
+              boxes(p.b.data, DType::uint8, s.n, s.k, s.b.row, 128, plan.few.rows),
+              boxes(p.a.data, dtype, s.m, s.k, s.a.row, 64, plan.few.tokens), write(p.out), read(p.b.data),
+              read_if(p.a.scale), read_if(p.b.scale), read_if(p.bias), read_if(p.out_scale), s, plan.few);
 }
 
 }  // namespace
@@ -354,6 +435,7 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
   // The copy engine walks forward alone.
   if ((s.m == 1 || s.a.row > 0) && (s.n == 1 || s.b.row > 0)) {
     if (const auto few = plan_few(s, number, chip)) return few;
+    if (const auto few = plan_few90(s, number, chip)) return few;
   }
   if (skinny_shared_bytes(form, tokens) > chip.shared_per_block) tokens = 16;
   const int64_t blocks = ceil_div(s.m, tokens) * ceil_div(s.n, kSkinnyCodesRows);
@@ -375,8 +457,8 @@ bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
                                      .sm_major = chip.sm_major},
                                     one_order);
   if (!plan) return false;
-  if (plan->blocks != 0) {
-    launch_few(p, *plan);
+  if (plan->blocks != 0 || plan->instance >= 0) {
+    plan->blocks != 0 ? launch_few(p, *plan) : launch_few90(p, *plan);
     return true;
   }
   const auto launch = [&](const auto&... more) {

@@ -1,10 +1,11 @@
-// Vectors by weights of 8 or 4 bits: which kernel of gemv_codes.cuh, gemv_e2m1.cuh, few_codes.cuh and
-// skinny_codes.cuh makes a product, and its launch.
+// Vectors by weights of 8 or 4 bits: which kernel of gemv_codes.cuh, gemv_e2m1.cuh, few_codes.cuh, gemm90_few_codes.cuh
+// and skinny_codes.cuh makes a product, and its launch.
 #pragma once
 
 #include <optional>
 
 #include "gpukit/ops/gemv/few_codes_shape.cuh"
+#include "gpukit/ops/gemv/gemm90_few_codes_shape.cuh"
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"
 
 namespace gpukit::cuda {
@@ -21,6 +22,8 @@ struct GemvCodesPlan {
   unsigned grid, block, shared_bytes;  // shared: asked for at the launch
   int blocks = 0;                      // of a cluster of few_codes; 0: another kernel
   FewShare share = {};                 // few_codes
+  int instance = -1;                   // of gemm90_few_codes; -1: another kernel
+  FewCodes90 few = {};                 // gemm90_few_codes
 };
 
 /// nullopt where `product` is not one of these: a is float16 or bfloat16, b is float8_e4m3 with scales of the tensor,

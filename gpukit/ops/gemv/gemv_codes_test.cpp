@@ -322,5 +322,64 @@ TEST(GemvCodes, FewRowsFitTheKernel) {
           }
 }
 
+/// gemm90_few_codes: any number of rows by 8 bits whose scales do not change along k, on sm_90.
+TEST(GemvCodes, RowsByBytesTakeWgmma) {
+  struct Case {
+    int64_t m, n, k;
+    int tokens, rows, parts, tiles, fills;
+  };
+  for (DType w : {DType::int8, DType::float8_e4m3})
+    for (const Case& c : {Case{2, 4096, 14336, 8, 32, 1, 128, 28}, Case{8, 4608, 3584, 8, 35, 2, 132, 7},
+                          Case{8, 28672, 4096, 8, 109, 4, 264, 8}, Case{9, 8192, 8192, 16, 63, 2, 131, 16},
+                          Case{16, 18944, 3584, 16, 72, 3, 264, 7}, Case{17, 8192, 8192, 32, 63, 2, 131, 16},
+                          // One chain at a time where two would take as long: half as many tiles read the tokens.
+                          Case{32, 28672, 4096, 32, 109, 2, 264, 16}, Case{32, 14336, 4096, 32, 109, 2, 132, 16},
+                          Case{32, 18944, 3584, 32, 144, 3, 132, 14}, Case{64, 14336, 4096, 32, 109, 2, 264, 16},
+                          Case{64, 4096, 14336, 32, 63, 2, 132, 28}, Case{100, 300, 640, 32, 10, 1, 120, 2}}) {
+      ScaledProduct p = product(DType::bfloat16, w, c.n, c.k, 0);
+      p.space.m = c.m;
+      const GemvCodesPlan plan = *plan_gemv_codes(p, kHopper, false);
+      EXPECT_GE(plan.instance, 0);
+      EXPECT_EQ(plan.tokens, c.tokens);
+      EXPECT_EQ(plan.few.rows, c.rows) << c.m << " " << c.n;
+      EXPECT_EQ(plan.few.parts, c.parts) << c.m << " " << c.n;
+      EXPECT_EQ(plan.few.tiles, c.tiles) << c.m << " " << c.n;
+      EXPECT_EQ(plan.few.fills, c.fills) << c.m << " " << c.n;
+      EXPECT_EQ(plan.few.tokens, std::min<int64_t>(c.m, c.tokens));
+      for (const GemvCodesChip& chip : {kAda, kBlackwell}) EXPECT_LT(plan_gemv_codes(p, chip, false)->instance, 0);
+    }
+  // One row has a kernel of its own, whose order is the same.
+  const ScaledProduct p = product(DType::bfloat16, DType::int8, 4096, 4096, 0);
+  EXPECT_EQ(plan_gemv_codes(p, kHopper, true)->tokens, 1);
+}
+
+/// What the kernel can do, for every shape.
+TEST(GemvCodes, RowsByBytesFitTheKernel) {
+  for (const int sms : {1, 16, 78, 132})
+    for (int64_t n : {1, 7, 300, 3584, 4096, 14336, 29568, 128256})
+      for (int64_t k : {16, 128, 640, 3584, 29568, 102400})
+        for (int64_t m : {2, 8, 9, 16, 17, 32, 33, 64, 100, 4096}) {
+          ScaledProduct p = product(DType::bfloat16, DType::int8, n, k, 0);
+          p.space.m = m;
+          const GemvCodesPlan plan = *plan_gemv_codes(p, {sms, 232448, 9}, false);
+          ASSERT_GE(plan.instance, 0);
+          const FewCodes90& few = plan.few;
+          const int chains = plan.instance == 4 ? 1 : 2, most_parts[] = {4, 4, 3, 2, 3};
+          EXPECT_LE(few.parts, most_parts[plan.instance]);
+          EXPECT_LE(few.rows, few.parts * FewCodes90::part_rows(chains));
+          EXPECT_GE(few.stages, 2);
+          EXPECT_LE(few.stages, FewCodes90::kMaxStages);
+          EXPECT_LE(plan.shared_bytes, 232448u);
+          EXPECT_EQ(plan.block, static_cast<unsigned>(few.threads()));
+          EXPECT_LE(few.tokens, plan.tokens);
+          EXPECT_GE(int64_t{few.token_tiles} * plan.tokens, m);
+          EXPECT_EQ(few.tiles, ceil_div(n, few.rows) * few.token_tiles);
+          EXPECT_LE(plan.grid, static_cast<unsigned>(std::min(sms, few.tiles)));
+          EXPECT_GE(int64_t{few.fills} * chains * kBytesChain, k);
+          EXPECT_LE(few.ahead, k);
+          EXPECT_EQ(few.ahead % 16, 0);
+        }
+}
+
 }  // namespace
 }  // namespace gpukit

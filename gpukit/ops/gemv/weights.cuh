@@ -44,6 +44,12 @@ GPUKIT_DEVICE uint32_t load_word(uint32_t shared) {
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(shared) : "memory");
   return v;
 }
+/// 16 bits, the rest of the register zero.
+GPUKIT_DEVICE uint32_t load_short(uint32_t shared) {
+  uint32_t v;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=r"(v) : "r"(shared) : "memory");
+  return v;
+}
 GPUKIT_DEVICE void load_shared(uint32_t (&to)[4], uint32_t shared) {
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -135,7 +141,7 @@ GPUKIT_DEVICE uint32_t from_half_pair<bfloat16>(uint32_t pair) {
 }
 
 /// Weights<W, T>: codes of type W as numbers of type T. `kSteps` steps of k lie in 32 bytes of a row. decode() gives
-/// the two registers of one lane's 4 numbers of a step.
+/// the two registers of one lane's 4 numbers of a step, pair() that of the two codes in the low half of a word.
 template <typename W, typename T>
 struct Weights;
 
@@ -143,6 +149,7 @@ struct Weights;
 template <typename T>
 struct Weights<float8_e4m3, T> {
   static constexpr int kSteps = 2;
+  static GPUKIT_DEVICE uint32_t pair(uint32_t codes) { return from_half_pair<T>(e4m3_to_half<0>(codes)); }
   static GPUKIT_DEVICE void decode(uint32_t& low, uint32_t& high, uint32_t word) {
     low = from_half_pair<T>(e4m3_to_half<0>(word));
     high = from_half_pair<T>(e4m3_to_half<2>(word));
@@ -151,6 +158,9 @@ struct Weights<float8_e4m3, T> {
 template <>
 struct Weights<int8_t, half> {
   static constexpr int kSteps = 2;
+  static GPUKIT_DEVICE uint32_t pair(uint32_t codes) {
+    return PairMath<half>::add(pick_bytes(codes ^ 0x8080u, 0x64646464u, 0x4140), 0xe480e480u);
+  }
   static GPUKIT_DEVICE void decode(uint32_t& low, uint32_t& high, uint32_t word) {
     const uint32_t shifted = word ^ 0x80808080u;  // v + 128, the last bits of the number 1152 + v
     low = PairMath<half>::add(pick_bytes(shifted, 0x64646464u, 0x4140), 0xe480e480u);
@@ -160,13 +170,14 @@ struct Weights<int8_t, half> {
 template <>
 struct Weights<int8_t, bfloat16> {
   static constexpr int kSteps = 2;
+  /// 128 + the low 7 bits, less 128 or, for negative v, 256.
+  static GPUKIT_DEVICE uint32_t number(uint32_t v) {
+    return PairMath<bfloat16>::add(and_or<0x007f007fu, 0x43004300u>(v), and_or<0x00800080u, 0xc300c300u>(v));
+  }
+  static GPUKIT_DEVICE uint32_t pair(uint32_t codes) { return number(pick_bytes(codes, 0, 0x4140)); }
   static GPUKIT_DEVICE void decode(uint32_t& low, uint32_t& high, uint32_t word) {
-    // 128 + the low 7 bits, less 128 or, for negative v, 256.
-    const auto pair = [](uint32_t v) {
-      return PairMath<bfloat16>::add(and_or<0x007f007fu, 0x43004300u>(v), and_or<0x00800080u, 0xc300c300u>(v));
-    };
-    low = pair(pick_bytes(word, 0, 0x4140));
-    high = pair(pick_bytes(word, 0, 0x4342));
+    low = number(pick_bytes(word, 0, 0x4140));
+    high = number(pick_bytes(word, 0, 0x4342));
   }
 };
 

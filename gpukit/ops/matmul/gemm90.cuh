@@ -301,8 +301,8 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
           wgmma_fence();
 #pragma unroll
           for (int q = 0; q < 2; ++q)
-            WgmmaTaken<Columns>::run(d, taken[half][q], tile_descriptor(from_b + (half * 2 + q) * 32, 16, 1024),
-                                     i | half | q);
+            WgmmaTaken<T, Columns>::run(d, taken[half][q], tile_descriptor(from_b + (half * 2 + q) * 32, 16, 1024),
+                                        i | half | q);
           wgmma_commit();
         }
       } else {

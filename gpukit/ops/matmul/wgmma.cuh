@@ -1,6 +1,6 @@
 // Warpgroup products, m64nNkK: d (64 x N in N / 2 registers a thread) = a x b, plus d where `add` is not 0.
 // a and b are descriptors of tiles in shared memory, 32 bytes of K wide. A 16-bit operand may lie along M or N instead
-// of K ("turned"). TF32 operands may not, but a may come from registers.
+// of K ("turned"); others may not. Where it says so, a comes from registers.
 #pragma once
 #include "gpukit/ops/common/half.cuh"
 
@@ -120,24 +120,31 @@ GPUKIT_WGMMA_TYPES128(", 1, 1, %67, %68")
 GPUKIT_WGMMA_TYPES192(", 1, 1, %99, %100")
 GPUKIT_WGMMA_TYPES256(", 1, 1, %131, %132")
 
-/// TF32 with a in registers: of its warp's 16 rows a thread has rows lane / 4 and lane / 4 + 8 at K = lane % 4, then
-/// the same two at K = lane % 4 + 4.
-template <int N>
+/// With a in registers, of 32 bytes of K: of its warp's 16 rows a thread has rows lane / 4 and lane / 4 + 8 at bytes
+/// 4 (lane % 4) of K, then the same two 16 bytes further. float stands for TF32.
+template <typename T, int N>
 struct WgmmaTaken;
 
-#define GPUKIT_WGMMA_TAKEN(N, R, A, B, P)                                                         \
-  template <>                                                                                     \
-  struct WgmmaTaken<N> {                                                                          \
-    static GPUKIT_DEVICE void run(float (&d)[R], const uint32_t (&a)[4], uint64_t b, int add) {   \
-      asm volatile("{.reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" #N \
-                   "k8.f32.tf32.tf32 {" GPUKIT_WGMMA_REGS##R "}, {" A "}, " B ", p, 1, 1;}"       \
-                   : GPUKIT_WGMMA_OUT##R("+f", 0)                                                 \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));               \
-    }                                                                                             \
+#define GPUKIT_WGMMA_TAKEN(T, N, R, kind, tail, A, B, P)                                               \
+  template <>                                                                                          \
+  struct WgmmaTaken<T, N> {                                                                            \
+    static GPUKIT_DEVICE void run(float (&d)[R], const uint32_t (&a)[4], uint64_t b, int add) {        \
+      asm volatile("{.reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" #N kind \
+                   " {" GPUKIT_WGMMA_REGS##R "}, {" A "}, " B ", p, 1, 1" tail ";}"                    \
+                   : GPUKIT_WGMMA_OUT##R("+f", 0)                                                      \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));                    \
+    }                                                                                                  \
   };
-GPUKIT_WGMMA_TAKEN(64, 32, "%32, %33, %34, %35", "%36", "%37")
-GPUKIT_WGMMA_TAKEN(128, 64, "%64, %65, %66, %67", "%68", "%69")
-GPUKIT_WGMMA_TAKEN(192, 96, "%96, %97, %98, %99", "%100", "%101")
-GPUKIT_WGMMA_TAKEN(256, 128, "%128, %129, %130, %131", "%132", "%133")
+#define GPUKIT_WGMMA_TAKEN32(N, R, A, B, P) GPUKIT_WGMMA_TAKEN(float, N, R, "k8.f32.tf32.tf32", "", A, B, P)
+#define GPUKIT_WGMMA_TAKEN16(N, R, A, B, P)                         \
+  GPUKIT_WGMMA_TAKEN(half, N, R, "k16.f32.f16.f16", ", 0", A, B, P) \
+  GPUKIT_WGMMA_TAKEN(bfloat16, N, R, "k16.f32.bf16.bf16", ", 0", A, B, P)
+GPUKIT_WGMMA_TAKEN32(64, 32, "%32, %33, %34, %35", "%36", "%37")
+GPUKIT_WGMMA_TAKEN32(128, 64, "%64, %65, %66, %67", "%68", "%69")
+GPUKIT_WGMMA_TAKEN32(192, 96, "%96, %97, %98, %99", "%100", "%101")
+GPUKIT_WGMMA_TAKEN32(256, 128, "%128, %129, %130, %131", "%132", "%133")
+GPUKIT_WGMMA_TAKEN16(16, 8, "%8, %9, %10, %11", "%12", "%13")
+GPUKIT_WGMMA_TAKEN16(32, 16, "%16, %17, %18, %19", "%20", "%21")
+GPUKIT_WGMMA_TAKEN16(64, 32, "%32, %33, %34, %35", "%36", "%37")
 
 }  // namespace gpukit
