@@ -119,8 +119,8 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, i
 
   if (thread == 0) {
     for (int i = 0; i < share.stages; ++i) {
-      barrier_init(full + i * 8, 2);
-      barrier_init(empty + i * 8, row_tiles * share.split);
+      barrier_init(full + i * 8, 1 + 32);
+      barrier_init(empty + i * 8, row_tiles * share.split * 32);
       barrier_init(raw + i * 8, 1);
     }
     barrier_publish();
@@ -176,7 +176,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, i
         }
         shared_publish();  // before the copy engine writes there again
         __syncwarp();
-        if (lane == 0) barrier_arrive(full + ring.stage * 8);
+        barrier_arrive(full + ring.stage * 8);  // each lane, of what it wrote
       }
     }
   } else if (warp < row_tiles * share.split) {
@@ -249,7 +249,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, i
           }
         }
         __syncwarp();
-        if (lane == 0) barrier_arrive(empty + ring.stage * 8);
+        barrier_arrive(empty + ring.stage * 8);  // each lane, of what it read
       }
       if (chain >= chains) continue;
       float* const slot = slots + (alone ? 0 : chain / kBlocks) * (kTokens * pitch) + tile_row + lane / 4;

@@ -164,12 +164,13 @@ __global__ void __launch_bounds__(kGemvE2m1Warps * 32, 1)
   const auto chunk_of = [&](int tile) { return tile < rounds ? 2 * (warp + tile * warps) : last_chunk; };
 
   const int x_step = warps * kXBytes, x_bytes = (rounds + (left_over != 0 ? 1 : 0)) * x_step;
-  const uint32_t zeros = shared_address(shared), x_at = zeros + kXBytes + warp * kXBytes;
-  const uint32_t ring = zeros + kXBytes + x_bytes + warp * (kStages * kStageBytes);
+  const int zeros_bytes = warps * kXBytes;
+  const uint32_t zeros = shared_address(shared) + warp * kXBytes, x_at = zeros + zeros_bytes;
+  const uint32_t ring = shared_address(shared) + zeros_bytes + x_bytes + warp * (kStages * kStageBytes);
   // The L2 asks for the first tiles before the threads can.
   if (thread < kRows && thread < end - first)
     prefetch_rows(reinterpret_cast<const uint8_t*>(w) + (first + thread) * s.b.row, min(warps * 128, k_size / 2));
-  float* const slots = reinterpret_cast<float*>(shared + kXBytes + x_bytes + warps * (kStages * kStageBytes));
+  float* const slots = reinterpret_cast<float*>(shared + zeros_bytes + x_bytes + warps * (kStages * kStageBytes));
   const int pitch = warps | 1;  // of a row's sums; odd, to spread the banks
 
   // 16 bytes of a tile's x for each lane: zeros past the end of a row and of the tile.
@@ -250,7 +251,7 @@ __global__ void __launch_bounds__(kGemvE2m1Warps * 32, 1)
     if (i == 1) set_x();
     copy(ring + i * kStageBytes);
   }
-  store_shared(zeros + lane * 16, {0, 0, 0, 0});  // by each warp for itself
+  store_shared(zeros + lane * 16, {0, 0, 0, 0});
   const float factor = x_factor * w_factor * s.alpha;
 
   const bool even = g == 2 * t, odd = g == 2 * t + 1;

@@ -20,10 +20,10 @@ inline constexpr int kGemvE2m1Batch = 128;
 /// Rounds of a row of `chunks`.
 constexpr int gemv_e2m1_rounds(int warps, int chunks) { return chunks / (2 * warps); }
 constexpr int gemv_e2m1_stage_bytes(int group) { return kGemvE2m1Rows * (kGemvE2m1Bytes + kGemvE2m1K / group); }
-/// Of a block: zeros, x, the warps' stages, and sums twice.
+/// Of a block: each warp's zeros, x and stages, and sums twice.
 constexpr int gemv_e2m1_shared_bytes(int warps, int chunks, int group) {
-  const int x = (chunks + 2 * warps - 1) / (2 * warps) * kGemvE2m1K * 2, sums = 2 * kGemvE2m1Batch * 4;
-  return kGemvE2m1K * 2 + warps * (x + kGemvE2m1Stages * gemv_e2m1_stage_bytes(group)) + (warps | 1) * sums;
+  const int x = (1 + (chunks + 2 * warps - 1) / (2 * warps)) * kGemvE2m1K * 2, sums = 2 * kGemvE2m1Batch * 4;
+  return warps * (x + kGemvE2m1Stages * gemv_e2m1_stage_bytes(group)) + (warps | 1) * sums;
 }
 
 }  // namespace gpukit
