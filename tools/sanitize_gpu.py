@@ -64,6 +64,11 @@ def specs() -> Iterator[Spec]:
             for block_a, block_b in FLOAT8:
                 for out, bias in itertools.product((a, "float32"), (False, True)):
                     yield ["scaled", format, block_a, format, block_b, False, out, bias, m, k, 272]
+    for (format, a), (m, k, n) in itertools.product(
+        itertools.product(("fp8_e4m3", "int8"), ("float16", "bfloat16")),
+        ((1, 9008, 72), (1, 18944, 72), (1, 29568, 72), (11, 272, 14336), (30, 272, 17000), (40, 272, 5000)),
+    ):
+        yield ["scaled", a, None, format, "row", False, a, False, m, k, n]  # rounds of a row, columns, chains
     for (block_a, block_b), out in itertools.product(FLOAT8, ("float16", "bfloat16", "float32")):
         yield ["scaled", "fp8_e4m3", block_a, "fp8_e4m3", block_b, False, out, False, 2048, 272, 2112]  # wide tiles
     for format in ("int8", "int4", "nvfp4"):

@@ -40,13 +40,13 @@ class Plain:
 
 
 class Scaled:
-    """Codes with their scales; a plain bfloat16 where a has no format."""
+    """Codes with their scales; plain `dtype` where a has no format."""
 
-    def __init__(self, a_format, a_block, b_format, b_block):
-        self.a, self.b = (a_format, a_block), (b_format, b_block)
+    def __init__(self, a_format, a_block, b_format, b_block, dtype="bfloat16"):
+        self.a, self.b, self.dtype = (a_format, a_block), (b_format, b_block), dtype
 
     def make(self, rng, m, n, k):
-        a, b = (operand(rng, (rows, k), "bfloat16").copy() for rows in (m, n))
+        a, b = (operand(rng, (rows, k), self.dtype).copy() for rows in (m, n))
         left = [a, None] if self.a[0] is None else [*gp.quantize(a, self.a[0], block=self.a[1])]
         return left, gp.quantize(b, self.b[0], block=self.b[1])
 

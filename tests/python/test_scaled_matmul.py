@@ -106,7 +106,7 @@ def backwards(parts):
     return {name: gp.contiguous(x[::-1])[::-1] if x.ndim == 2 and x.shape[0] > 1 else x for name, x in parts.items()}
 
 
-@pytest.mark.parametrize("m", [1, 4, 16])
+@pytest.mark.parametrize("m", [1, 4, 16, 17, 40, 70])
 @pytest.mark.parametrize("b", [("fp8_e4m3", "row"), ("int8", "row"), ("int4", 64), ("int4 zero", 64), ("nvfp4", 16)], ids=str)
 def test_rows_that_lie_backwards(device, rng, m, b):
     """Not all kernels walk a matrix from its end: one that does is found."""
@@ -120,6 +120,11 @@ def test_rows_that_lie_backwards(device, rng, m, b):
     turned = download(gp.scaled_matmul(**backwards(left), **backwards(right), out_dtype="float32"))
     bound, _ = KERNEL_BOUND["float32"]
     assert np.abs(plain - turned).max() <= bound * np.sqrt(k)
+    if b[1] == "row":  # all kernels have one order of sums
+        with gp.determinism("batch_invariant"):
+            plain = gp.scaled_matmul(**left, **right, out_dtype="float32")
+            turned = gp.scaled_matmul(**left, **backwards(right), out_dtype="float32")
+        assert np.array_equal(download(plain), download(turned))
 
 
 @pytest.mark.parametrize(
@@ -213,7 +218,7 @@ def test_few_rows_of_float8(device, rng, format, n, k):
 
 
 @pytest.mark.parametrize("format", ["float8_e4m3", "int8"])
-@pytest.mark.parametrize("n, k", [(8, 16), (137, 528), (2401, 272), (5000, 144), (17000, 144)])
+@pytest.mark.parametrize("n, k", [(8, 16), (137, 528), (2401, 272), (5000, 144), (14336, 144), (17000, 144)])
 def test_rows_by_bytes(device, rng, format, n, k):
     """Exact sums. Weights for less than a tile, for tiles of less than a warpgroup, for two turns of tiles; tokens for each
     number of columns and for more than one tile."""
@@ -236,6 +241,33 @@ def test_rows_by_bytes(device, rng, format, n, k):
                 options |= {"scale_b": gp.from_numpy(scale.astype(np.float32)), "alpha": alpha}
                 got = gp.scaled_matmul(left, right, out_dtype="float32", **options)
                 assert np.array_equal(download(got), wanted), (m, dtype, alpha)
+
+
+@pytest.mark.parametrize("m", [1, 5, 40])
+@pytest.mark.parametrize("format", ["int8", "float8_e4m3", "nvfp4"])
+def test_ends_of_products(device, rng, format, m):
+    """Exact sums: what is done to them, and where they go."""
+    n, k = 72, 320
+    b = rng.choice([-6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6], (n, k))
+    b[:, ::16] = 6  # every block has the scale 1
+    a, bias = rng.integers(-2, 3, (m, k)), rng.integers(-8, 9, n)
+    left, right = (gp.from_numpy(x.astype(np.float32)) for x in (a, b))
+    left, scale = left.astype("bfloat16"), None
+    if format == "nvfp4":
+        right, scale = gp.quantize(right, format, block=16, tensor_scale=False)
+    else:
+        right = right.astype(format)
+    whole = a @ b.T.astype(np.float64)
+    options = {"scale_b": scale, "alpha": 0.5, "bias": gp.from_numpy(bias.astype(np.float16))}
+    wanted = whole * 0.5 + bias
+    assert np.array_equal(download(gp.scaled_matmul(left, right, out_dtype="float32", **options)), wanted)
+    out = gp.zeros((n, m), dtype="float32").T
+    gp.scaled_matmul(left, right, out=out, **options)
+    assert np.array_equal(download(out), wanted)
+    by = gp.from_numpy(np.array(64.0, np.float32))
+    got = gp.scaled_matmul(left, right, out_dtype="float8_e4m3", out_scale=by, **options)
+    rounded = gp.from_numpy((wanted / 64).astype(np.float32)).astype("float8_e4m3")
+    assert np.array_equal(download(got.astype("float32")), download(rounded.astype("float32")))
 
 
 def test_zero_points(device, rng):

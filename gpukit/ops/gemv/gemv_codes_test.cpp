@@ -340,7 +340,8 @@ TEST(GemvCodes, RowsByBytesTakeWgmma) {
   for (DType w : {DType::int8, DType::float8_e4m3})
     for (const Case& c : {Case{2, 4096, 14336, 8, 32, 1, 128, 28}, Case{8, 4608, 3584, 8, 35, 2, 132, 7},
                           Case{8, 28672, 4096, 8, 109, 4, 264, 8}, Case{9, 8192, 8192, 16, 63, 2, 131, 16},
-                          Case{16, 18944, 3584, 16, 72, 3, 264, 7}, Case{17, 8192, 8192, 32, 63, 2, 131, 16},
+                          Case{16, 14336, 4096, 16, 109, 4, 132, 8}, Case{16, 18944, 3584, 16, 72, 3, 264, 7},
+                          Case{17, 8192, 8192, 32, 63, 2, 131, 16},
                           // One chain at a time where two would take as long: half as many tiles read the tokens.
                           Case{32, 28672, 4096, 32, 109, 2, 264, 16}, Case{32, 14336, 4096, 32, 109, 2, 132, 16},
                           Case{32, 18944, 3584, 32, 144, 3, 132, 14}, Case{64, 14336, 4096, 32, 109, 2, 264, 16},

@@ -101,6 +101,8 @@ TEST(Gemm90Plan, FewRowsOfBytes) {
       EXPECT_GE(plan.few.stages, 3);
       EXPECT_LE(plan.few.shared_bytes(plan.columns), Gemm90Few::kShared);
     }
+  for (const int64_t rows : {1, 17, 64})
+    for (const int64_t weights : {8, 28672, 29568, 128256}) EXPECT_GE(cut(rows, weights, 4096).few.stages, 2);
   EXPECT_EQ(cut(1, 28672, 4096).few.tiles, 256);  // two for each multiprocessor
   EXPECT_EQ(plan_gemm90_few(16, {4608, 4096, 0, 1, 1}, 4096, 132, 64).few.rows, 64);
 }
