@@ -2,8 +2,8 @@
 // speed of memory, ended as scaled_matmul does. The order of sums is that of codes_order.cuh.
 //
 // The frame is that of gemm90_few: the weights are the rows of a tile, as many as make the work of all multiprocessors
-// the same, and all tokens its columns. But the threads that multiply take the codes of the weights from shared memory,
-// and give them to the tensor cores as numbers in registers. The tokens stay as they come.
+// the same, and up to 32 tokens its columns. But the threads that multiply take the codes of the weights from shared
+// memory, and give them to the tensor cores as numbers in registers. The tokens stay as they come.
 //
 // A product has 64 rows. Where a tile has so few weights that most of these would be empty, they are the same weights
 // at two places of k: two chains, side by side. The columns are then the tokens at both places, and half of the sums,

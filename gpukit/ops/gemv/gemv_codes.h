@@ -10,7 +10,7 @@
 
 namespace gpukit::cuda {
 
-/// What a launch depends on. Of these only shared_per_block may change the bits of a result, those of one long row.
+/// What a launch depends on. Of these only shared_per_block may change the bits of a result, those of one row.
 struct GemvCodesChip {
   int sm_count, shared_per_block, sm_major;
 };
@@ -18,7 +18,7 @@ struct GemvCodesChip {
 struct GemvCodesPlan {
   int form;                            // of the table in gemv_codes.cpp
   int tokens;                          // that a block takes at most: 1, 8, 16, 32 or 64
-  int rounds, batch;                   // where that is 1: of a block along a row, and as in GemvCodesRows; 0: e2m1
+  int rounds, batch;                   // where that is 1: of a block along a row, and as in GemvCodesRows
   unsigned grid, block, shared_bytes;  // shared: asked for at the launch
   int blocks = 0;                      // of a cluster of few_codes; 0: another kernel
   FewShare share = {};                 // few_codes
@@ -29,8 +29,9 @@ struct GemvCodesPlan {
 /// nullopt where `product` is not one of these: a is float16 or bfloat16, b is float8_e4m3 with scales of the tensor,
 /// rows or 128x128 blocks, int8 with scales of the tensor or rows, int4 in groups of 32, 64 or 128, or float4_e2m1; or
 /// a has one row and both are float8_e4m3. Rows are dense and lie at multiples of 16 bytes. One row has a kernel of its
-/// own, with another order of sums, unless it is longer than a block has room for or `one_order` is wanted for every
-/// number of them.
+/// own, unless it is longer than a block has room for. Its order of sums is another one, so that it does not serve
+/// where `one_order` is wanted for every number of rows, except for 16-bit a and 8 bits with scales of the tensor or
+/// rows.
 std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& product, const GemvCodesChip& chip, bool one_order);
 
 /// Launches the product and gives true, or false where there is no plan for it.

@@ -4,8 +4,8 @@
 
 namespace gpukit {
 
-/// Rows of a block: `share`, and one more for the first `extra` blocks. The sums of `batch`,
-/// a multiple of 16, wait in shared memory to be ended together.
+/// Rows of a block: `share`, and one more for the first `extra` blocks. The sums of `batch` wait in shared memory to be
+/// ended together, by whole warps: a multiple of 16, or of 8 where they have the order of codes_order.cuh.
 struct GemvCodesRows {
   int32_t share, extra, batch;
 };

@@ -43,8 +43,8 @@ GPUKIT_DEVICE void place_e2m1<bfloat16>(uint32_t (&to)[4], uint32_t word) {
 }
 
 /// What a warp multiplies its x by; its sums, to have them on one scale with those of other warps; and the end of all.
-/// Numbers of bfloat16 that are all less than 2^32 meet products that are normal floats down to x of 2^-94; where one
-/// is not, they are kept from overflowing.
+/// Numbers of bfloat16 that are all less than 2^32 are made larger, so that their products are exact down to x of
+/// 2^-94; where one is not, they are kept from overflowing.
 template <typename X>
 struct E2m1Range;
 template <>

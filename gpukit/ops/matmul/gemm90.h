@@ -37,7 +37,7 @@ struct Gemm90Weights {
   int element_bytes;
 };
 
-/// For up to 64 rows. A tile has no fewer than `least` weights.
+/// For up to 64 rows. As many tiles as if they had no fewer than `least` weights.
 Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count, int least = 0);
 
 /// What the plan depends on beside sizes and strides.

@@ -103,7 +103,7 @@ void set_order(ScaledSpace* s, DType a, DType b) {
   s->group = s->chain;
   for (const ScaledOperand* o : {&s->a, &s->b})
     if (scaled_along_k(*o)) s->group = std::min(s->group, int64_t{1} << o->scale.column_shift);
-  const bool bytes = !plain && is_plain(a) && (is_float8(b) || b == DType::int8);
+  const bool bytes = is_plain(a) && (is_float8(b) || b == DType::int8);
   if (bytes && s->group == s->chain) {
     s->chain = kBytesChain;
     s->group = kBytesPart;
