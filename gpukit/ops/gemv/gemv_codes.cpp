@@ -427,18 +427,13 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
   if (number < 0) return std::nullopt;
   const Form& form = kForms[number];
 
-  // The copy engine walks forward alone.
-  const bool walks = (s.m == 1 || s.a.row > 0) && (s.n == 1 || s.b.row > 0);
   if (tokens == 1) {
-    constexpr int kSlowRounds = 4;  // gemm90_few_codes is faster, and has the same bits
-    const int token_bytes = static_cast<int>(itemsize(p.a.data.dtype()));
-    const auto plan = plan_vector(s, number, token_bytes, chip);
-    if (plan && plan->rounds == kSlowRounds && is_ordered(group, token_bytes) && walks)
-      if (const auto few = plan_few90(s, number, chip)) return few;
+    const auto plan = plan_vector(s, number, static_cast<int>(itemsize(p.a.data.dtype())), chip);
     if (plan || find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype(), 16) < 0) return plan;
     tokens = 16;
   }
-  if (walks) {
+  // The copy engine walks forward alone.
+  if ((s.m == 1 || s.a.row > 0) && (s.n == 1 || s.b.row > 0)) {
     if (const auto few = plan_few(s, number, chip)) return few;
     if (const auto few = plan_few90(s, number, chip)) return few;
   }

@@ -128,7 +128,7 @@ TEST(GemvCodes, ThreadsFollowFromK) {
         Row{29568, 480, 4, 480, 2}, Row{32768, 512, 4, 512, 2}})
     for (int64_t n : {1, 300, 29568})
       for (int sms : {132, 1}) {
-        const GemvCodesChip chip = {sms, kBlackwell.shared_per_block, kBlackwell.sm_major};
+        const GemvCodesChip chip = {sms, kHopper.shared_per_block, kHopper.sm_major};
         const auto of8 = plan_gemv_codes(product(DType::bfloat16, DType::int8, n, row.k, 0), chip, false);
         EXPECT_EQ(of8->block, row.bytes8);
         EXPECT_EQ(of8->rounds, row.rounds8);
@@ -203,15 +203,6 @@ TEST(GemvCodes, FitsSharedMemory) {
         EXPECT_LE(p->block, 640u);
         EXPECT_GE(static_cast<int64_t>(p->block) * p->rounds * 16, k / (w == DType::int8 ? 1 : 2));
       }
-  // Rows of four rounds have a faster kernel on sm_90.
-  for (bool one_order : {false, true}) {
-    const auto of_length = [&](int64_t k) {
-      return plan_gemv_codes(product(DType::bfloat16, DType::int8, 300, k, 0), kHopper, one_order);
-    };
-    EXPECT_EQ(of_length(24576)->tokens, 1);
-    EXPECT_EQ(of_length(24592)->instance, 0);
-  }
-  EXPECT_EQ(plan(DType::bfloat16, DType::int8, 24592, 0, kBlackwell)->rounds, 4);
   // Rows that no block has the registers for.
   const ScaledProduct blocks = product(DType::bfloat16, DType::float8_e4m3, 300, 33024, 128, false, 128);
   EXPECT_EQ(plan_gemv_codes(blocks, kHopper, false)->tokens, 8);

@@ -66,11 +66,6 @@ struct E2m1Range<bfloat16> {
   static constexpr float kUnscale = 0x1p32f;
 };
 
-GPUKIT_DEVICE uint32_t load_shared_half(uint32_t shared) {
-  uint16_t v;
-  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(shared) : "memory");
-  return v;
-}
 GPUKIT_DEVICE uint32_t load_shared_byte(uint32_t shared) {
   uint32_t v;
   asm volatile("ld.shared.u8 %0, [%1];" : "=r"(v) : "r"(shared) : "memory");
@@ -105,7 +100,7 @@ struct E2m1Tile {
       for (int r = 0; r < 2; ++r) {
         load_shared(words[r], at + (weights ^ c * 64) + r * 1024);
         const uint32_t code = at + scales + r * (8 * kRowScales) + c * (kRowScales / 2);
-        codes[r] = kGroup == 16 ? load_shared_half(code) : load_shared_byte(code);
+        codes[r] = kGroup == 16 ? load_short(code) : load_shared_byte(code);
       }
       if (c == kChunks - 1) refill();
       float runs[4] = {};
