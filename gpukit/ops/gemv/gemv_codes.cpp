@@ -68,9 +68,14 @@ std::string arguments(std::initializer_list<int> numbers) {
   return text;
 }
 
-/// Of a form, by rounds less 1 where these have kernels of their own.
-std::vector<jit::KernelSet> make_vector_sets(const Form& f) {
+/// All kernels can have the order of codes_order.cuh, that for one row among them. group: 0 where scales do not change
+/// along k.
+bool has_order(int group, int64_t token_bytes) { return group == 0 && token_bytes == 2; }
+
+/// Of a form, by rounds less 1 where these have kernels of their own. `ordered`: with the sums of several rows.
+std::vector<jit::KernelSet> make_vector_sets(const Form& f, bool ordered) {
   std::vector<jit::KernelSet> sets;
+  if (ordered && !has_order(f.group, 2)) return sets;
   if (f.pairs == 0) {
     sets.emplace_back("gpukit/ops/gemv/gemv_e2m1.cuh",
                       std::vector{"gpukit::gemv_e2m1<{T}" + arguments({f.group}) + ">"}, f.tokens);
@@ -80,8 +85,8 @@ std::vector<jit::KernelSet> make_vector_sets(const Form& f) {
     sets.emplace_back(
         "gpukit/ops/gemv/gemv_codes.cuh",
         std::vector{std::string("gpukit::gemv_codes<") + type_of(f.weights) + ", {T}" + arguments({f.pairs, f.group}) +
-                    (f.zero ? ", true" : ", false") + arguments({rounds}) + ">"},
-        f.tokens);
+                    (f.zero ? ", true" : ", false") + arguments({rounds}) + (ordered ? ", true>" : ">")},
+        ordered ? kHalves : f.tokens);
   return sets;
 }
 
@@ -100,12 +105,13 @@ std::vector<jit::KernelSet> make_sets(int tokens) {
   }
   return sets;
 }
-std::vector<std::vector<jit::KernelSet>> make_vector_sets() {
+std::vector<std::vector<jit::KernelSet>> make_vector_sets(bool ordered) {
   std::vector<std::vector<jit::KernelSet>> sets;
-  for (const Form& f : kForms) sets.push_back(make_vector_sets(f));
+  for (const Form& f : kForms) sets.push_back(make_vector_sets(f, ordered));
   return sets;
 }
-const std::vector<std::vector<jit::KernelSet>> vector_sets = make_vector_sets();
+const std::vector<std::vector<jit::KernelSet>> vector_sets = make_vector_sets(false),
+                                               ordered_vector_sets = make_vector_sets(true);
 const std::vector<jit::KernelSet> sets_of_16 = make_sets(16), sets_of_64 = make_sets(64);
 
 /// Clusters of few_codes, and how many multiprocessors of an H200 they fill: those of a cluster are neighbours.
@@ -163,10 +169,11 @@ const std::vector<std::vector<jit::KernelSet>> few90_sets = [] {
   return sets;
 }();
 
-/// The kernels of a form; `rounds` counts where tokens is 1.
-const jit::KernelSet& set_for(int form, int tokens, int rounds) {
+/// The kernels of a form; `rounds` and `ordered` count where tokens is 1.
+const jit::KernelSet& set_for(int form, int tokens, int rounds, bool ordered = false) {
   const size_t i = static_cast<size_t>(form);
-  if (tokens == 1) return vector_sets[i][kForms[i].pairs == 0 ? 0 : static_cast<size_t>(rounds - 1)];
+  if (tokens == 1)
+    return (ordered ? ordered_vector_sets : vector_sets)[i][kForms[i].pairs == 0 ? 0 : static_cast<size_t>(rounds - 1)];
   return tokens == 16 ? sets_of_16[i] : sets_of_64[i];
 }
 
@@ -188,10 +195,6 @@ bool reads_groups(const ScaledProduct& p, int group) {
   if (p.space.b.code != Code::float4_e2m1) return true;
   return is_aligned(p.b.scale) && scale.row % 4 == 0 && p.space.k % (4 * group) == 0;  // read in words
 }
-
-/// All kernels have the order of codes_order.cuh, that for one row among them. group: 0 where scales do not change
-/// along k.
-bool is_ordered(int group, int64_t token_bytes) { return group == 0 && token_bytes == 2; }
 
 /// How many blocks of one row of x run at once. As many on a multiprocessor as leave it the fewest groups of `rows`,
 /// because the last group of a block costs as much as a whole one; but not much fewer than fit, which hide latencies.
@@ -227,14 +230,14 @@ std::optional<GemvCodesPlan> plan_e2m1(const ScaledSpace& s, int form, const Gem
 
 /// One row of x. nullopt: it is too long for the registers of a block, or its block for the chip's shared memory. The
 /// number of threads, and so the order of sums, follows from k, the format and the shared memory of a block.
-std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int token_bytes, const GemvCodesChip& chip) {
+std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int token_bytes, bool ordered,
+                                         const GemvCodesChip& chip) {
   const Form& f = kForms[form];
   if (f.pairs == 0) return plan_e2m1(s, form, chip);
   const bool packed = is_packed(f.weights);
   const int rows = 2 * f.pairs;
   const int stage = gemv_codes_stage_bytes(gemv_codes_scale_words(packed, f.group, f.zero, rows), rows);
   const int64_t warp_columns = ceil_div(packed ? s.k / 2 : s.k, 32 * kGranuleBytes);
-  const bool ordered = is_ordered(f.group, token_bytes);
   const int most_rows = 48, least_rows = ordered ? 8 : 16;  // of a batch
   int rounds = 1, warps = 0, batch = 0, shared = 0;
   const auto fits = [&] {
@@ -258,7 +261,8 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int tok
                        .batch = batch,
                        .grid = static_cast<unsigned>(std::min(blocks, ceil_div(s.n, rows))),
                        .block = static_cast<unsigned>(threads),
-                       .shared_bytes = static_cast<unsigned>(shared)};
+                       .shared_bytes = static_cast<unsigned>(shared),
+                       .ordered = ordered};
 }
 
 /// How few_codes shares a product: the way that takes least time, by what was measured on an H200. Memory gives every
@@ -421,14 +425,15 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
   if (grouped && !reads_groups(p, group)) return std::nullopt;
   // Scales of a that change along k go with those of 128x128 blocks.
   if (scaled_along_k(s.a) && (group != 128 || s.a.scale.column_shift != 7)) return std::nullopt;
-  const bool alone = s.m == 1 && (!one_order || is_ordered(group, itemsize(p.a.data.dtype())));
+  const int token_bytes = static_cast<int>(itemsize(p.a.data.dtype()));
+  const bool alone = s.m == 1 && (!one_order || has_order(group, token_bytes));
   int tokens = alone ? 1 : s.m <= 16 ? 16 : 64;
   const int number = find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype(), tokens);
   if (number < 0) return std::nullopt;
   const Form& form = kForms[number];
 
   if (tokens == 1) {
-    const auto plan = plan_vector(s, number, static_cast<int>(itemsize(p.a.data.dtype())), chip);
+    const auto plan = plan_vector(s, number, token_bytes, one_order, chip);
     if (plan || find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype(), 16) < 0) return plan;
     tokens = 16;
   }
@@ -462,7 +467,7 @@ bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
     return true;
   }
   const auto launch = [&](const auto&... more) {
-    jit::launch(set_for(plan->form, plan->tokens, plan->rounds).get(0, p.a.data.dtype()), p.out.device(),
+    jit::launch(set_for(plan->form, plan->tokens, plan->rounds, plan->ordered).get(0, p.a.data.dtype()), p.out.device(),
                 {.grid_x = plan->grid, .block_x = plan->block, .shared_bytes = plan->shared_bytes}, write(p.out),
                 read(p.a.data), read_if(p.a.scale), read(p.b.data), read_if(p.b.scale), read_if(p.b.zero),
                 read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale), p.space, more...);

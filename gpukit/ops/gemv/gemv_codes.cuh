@@ -9,9 +9,9 @@
 // What counts is the number of instructions for the 512 bytes of a warp: a scheduler of SM 90 has time for about 100 of
 // them. x is asked for after the first rows: a kernel's start is the memory's latency, and all blocks want the same x.
 //
-// The order of sums is that of codes_order.cuh for 16-bit x and codes of 8 bits whose scales do not change along k. For
-// others it is a function of the format, k and the number of threads, and differs from that of skinny_codes; the grid
-// is free.
+// The order of sums is that of codes_order.cuh where it is asked for: for 16-bit x and codes of 8 bits whose scales do
+// not change along k. Else it is a function of the format, k and the number of threads, and differs from that of
+// skinny_codes; the grid is free.
 #pragma once
 #include "gpukit/ops/gemv/gemv_codes_shape.cuh"
 #include "gpukit/ops/gemv/streamed.cuh"
@@ -50,7 +50,8 @@ GPUKIT_DEVICE int shared_word(int t, int i) {
 }
 
 /// What a lane of gemv_codes does with 16 bytes of each row of a group.
-template <typename W, typename X, int kPairs, int kGroup, bool kZero>
+/// kOrdered: sums are those of codes_order.cuh: a chunk is a part, and its steps are of 16 neighbours.
+template <typename W, typename X, int kPairs, int kGroup, bool kZero, bool kOrdered>
 struct CodesMath {
   using T = typename TokenMath<X>::type;
   using Format = Weights<W, T>;
@@ -61,9 +62,7 @@ struct CodesMath {
   static constexpr int kParts = kPromote && kGroup < kChunkK ? kChunkK / kGroup : 1;    // of a chunk, by its scales
   static constexpr int kTokenBytes = static_cast<int>(sizeof(X));
   static constexpr bool kTokenGroups = kPromote && kTokenBytes == 1;
-  /// Sums are those of codes_order.cuh: a chunk is a part, and its steps are of 16 neighbours.
-  static constexpr bool kOrdered = kSteps == 2 && !kPromote && kTokenBytes == 2;
-  static_assert(!kOrdered || (kChunkK == kBytesPart && kRows == 4));
+  static_assert(!kOrdered || (!kPromote && kTokenBytes == 2 && kChunkK == kBytesPart && kRows == 4));
   static constexpr int kTokenLoads = kLaneK * kTokenBytes / 16;  // of 16 bytes
 
   /// The numbers of x that the words of a lane meet, in the pairs that decode() makes; their scale where it changes;
@@ -216,12 +215,12 @@ struct CodesMath {
 /// k; 128 for float8 with one for 128 x 128; 32, 64 or 128 for int4. Scales of x change along k, every 128, only where
 /// those of float8 weights do. x and the rows of w and of scales that change along k are dense. x, w, its stride and
 /// its k are multiples of 16 bytes. Zero points lie as the scales do, the first at a multiple of 4 bytes.
-template <typename W, typename X, int kPairs, int kGroup, bool kZero, int kRounds>
+template <typename W, typename X, int kPairs, int kGroup, bool kZero, int kRounds, bool kOrdered = false>
 __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
     gemv_codes(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
                const float* tensor_scale, const void* bias, const float* out_scale,
                const __grid_constant__ ScaledSpace s, const __grid_constant__ GemvCodesRows rows) {
-  using Math = CodesMath<W, X, kPairs, kGroup, kZero>;
+  using Math = CodesMath<W, X, kPairs, kGroup, kZero, kOrdered>;
   constexpr int kRows = Math::kRows, kParts = Math::kParts, kStages = gemv_codes_stages(kRounds);
   constexpr int kScaleWords = gemv_codes_scale_words(Math::kSteps == 4, kGroup, kZero, kRows);
   constexpr int kStageBytes = gemv_codes_stage_bytes(kScaleWords, kRows), kScalesAt = kRows * 512;
@@ -239,7 +238,7 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
   const uint32_t ring = shared_address(shared) + warp * (kStages * kStageBytes);
   const uint32_t staged = shared_address(shared) + warps * (kStages * kStageBytes) + warp * kStaged;
   float* const slots = reinterpret_cast<float*>(shared + warps * (kStages * kStageBytes + kStaged));
-  const int pitch = gemv_codes_pitch(warps, kRounds, kRows, Math::kOrdered);
+  const int pitch = gemv_codes_pitch(warps, kRounds, kRows, kOrdered);
 
   // Where this thread's bytes begin in a row, and its word of the warp's scales: those of a row, 32 at a time. A thread
   // past the end of a row takes the last ones of it, which meet zeros of x.
@@ -319,9 +318,9 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
   }
 
   // What a thread has of the end of a row: one of 8 threads for a group of rows, or for each of its rows.
-  constexpr int kFinishers = Math::kOrdered ? 32 : 8;  // threads of a group
+  constexpr int kFinishers = kOrdered ? 32 : 8;  // threads of a group
   const int groups = min(warps * (32 / kFinishers), rows.batch / kRows), batch = groups * kRows;
-  const int my_group = thread / kFinishers, my_row = Math::kOrdered ? thread / 8 % kRows : thread % 8;
+  const int my_group = thread / kFinishers, my_row = kOrdered ? thread / 8 % kRows : thread % 8;
   const float x_factor = row_scale(s.a, x_scale, nullptr, 0, 0);
   const auto factor_of = [&](int row) {
     return my_row < kRows && my_group < groups && row < end ? row_scale(s.b, scale, tensor_scale, 0, row) : 0.0f;
@@ -358,8 +357,8 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
     return sum;
   };
   const auto finish = [&](const float* sums, int row, int stop, float w_factor) {
-    float sum = Math::kOrdered ? add_chains(sums) : add_warps(sums);
-    if ((Math::kOrdered ? thread % 8 != 0 : my_row >= kRows) || row >= stop) return;
+    float sum = kOrdered ? add_chains(sums) : add_warps(sums);
+    if ((kOrdered ? thread % 8 != 0 : my_row >= kRows) || row >= stop) return;
     sum *= x_factor * w_factor * s.alpha;
     if (bias != nullptr) sum += load_bias(bias, s.bias, row * s.bias_n);
     if (out_scale != nullptr) sum /= *out_scale;
@@ -384,11 +383,11 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
   for (int begin = first; begin < end; begin += batch) {
     const int stop = min(begin + batch, end), my_at = begin + my_group * kRows + my_row;
     const float w_factor = factor_of(my_at);
-    float* to = slots + buffer * groups * pitch + (warp * 8 + g) * (Math::kOrdered ? 1 : kRows);
+    float* to = slots + buffer * groups * pitch + (warp * 8 + g) * (kOrdered ? 1 : kRows);
     // Chunk g's sum is in column g of row g: with lane t = g / 2.
     const auto keep = [&](const typename Math::Sums& sums, int j) {
       if (t != g / 2) return;
-      if constexpr (Math::kOrdered) {
+      if constexpr (kOrdered) {
 #pragma unroll
         for (int r = 0; r < kRows; ++r) to[j * warps * 8 + r * (pitch / kRows)] = Math::total(sums, r);
       } else {
@@ -429,17 +428,17 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
             }
           }
         }
-        if constexpr (kScaleWords != 0 || Math::kOrdered) __syncwarp();  // all have read what others copied
+        if constexpr (kScaleWords != 0 || kOrdered) __syncwarp();  // all have read what others copied
         copy(j, at);
         commit_copies();
         slot = slot + kStageBytes == kStages * kStageBytes ? 0 : slot + kStageBytes;
         if (inside[j]) Math::multiply(sums, pairs, tokens[j]);
-        if constexpr (Math::kOrdered) {
+        if constexpr (kOrdered) {
           keep(sums, j);
           sums = {};
         }
       }
-      if constexpr (!Math::kOrdered) keep(sums, 0);
+      if constexpr (!kOrdered) keep(sums, 0);
       to += pitch;
     }
     __syncthreads();

@@ -20,6 +20,7 @@ struct GemvCodesPlan {
   int tokens;                          // that a block takes at most: 1, 8, 16, 32 or 64
   int rounds, batch;                   // where that is 1: of a block along a row, and as in GemvCodesRows
   unsigned grid, block, shared_bytes;  // shared: asked for at the launch
+  bool ordered = false;                // one row with the sums of several
   int blocks = 0;                      // of a cluster of few_codes; 0: another kernel
   FewShare share = {};                 // few_codes
   int instance = -1;                   // of gemm90_few_codes; -1: another kernel
@@ -29,9 +30,8 @@ struct GemvCodesPlan {
 /// nullopt where `product` is not one of these: a is float16 or bfloat16, b is float8_e4m3 with scales of the tensor,
 /// rows or 128x128 blocks, int8 with scales of the tensor or rows, int4 in groups of 32, 64 or 128, or float4_e2m1; or
 /// a has one row and both are float8_e4m3. Rows are dense and lie at multiples of 16 bytes. One row has a kernel of its
-/// own, unless it is longer than a block has room for. Its order of sums is another one, so that it does not serve
-/// where `one_order` is wanted for every number of rows, except for 16-bit a and 8 bits with scales of the tensor or
-/// rows.
+/// own, unless it is longer than a block has room for. It has another order of sums, but where `one_order` is wanted
+/// for every number of rows: then it serves 16-bit a and 8 bits with scales of the tensor or rows, in theirs.
 std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& product, const GemvCodesChip& chip, bool one_order);
 
 /// Launches the product and gives true, or false where there is no plan for it.

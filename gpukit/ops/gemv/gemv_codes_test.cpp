@@ -243,7 +243,9 @@ TEST(GemvCodes, MoreRowsTakeTiles) {
       EXPECT_EQ(plan_gemv_codes(p, chip, true)->blocks, 0);
       const GemvCodesPlan plan = *plan_gemv_codes(p, chip, false);
       EXPECT_EQ(plan.tokens, row.tokens);
-      EXPECT_EQ(plan_gemv_codes(p, chip, true)->tokens, row.tokens);  // all have one order
+      EXPECT_EQ(plan_gemv_codes(p, chip, true)->tokens, row.tokens);
+      EXPECT_EQ(plan_gemv_codes(p, chip, true)->ordered, row.m == 1);
+      EXPECT_FALSE(plan.ordered);
       if (row.m == 1) continue;
       EXPECT_EQ(plan.grid, static_cast<unsigned>(5 * ceil_div(row.m, row.tokens)));
       EXPECT_EQ(plan.block, 128u);
