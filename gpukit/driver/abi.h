@@ -62,6 +62,23 @@ struct CUdevResource {
 };
 static_assert(sizeof(CUdevResource) == 144);
 
+// One attribute of a launch: its number, and a value of up to 64 bytes.
+struct CUlaunchAttribute {
+  int id;
+  int padding;
+  int value[16];
+};
+static_assert(sizeof(CUlaunchAttribute) == 72);
+
+struct CUlaunchConfig {
+  unsigned grid[3], block[3];
+  unsigned shared_bytes;
+  CUstream stream;
+  CUlaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+static_assert(sizeof(CUlaunchConfig) == 56);
+
 // CUresult
 inline constexpr CUresult CUDA_SUCCESS = 0;
 inline constexpr CUresult CUDA_ERROR_INVALID_VALUE = 1;
@@ -130,6 +147,9 @@ inline constexpr int CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES = 2;
 inline constexpr int CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3;
 inline constexpr int CU_FUNC_ATTRIBUTE_NUM_REGS = 4;
 inline constexpr int CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
+
+// CUlaunchAttributeID
+inline constexpr int CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6;
 
 // CUpointer_attribute, CUmemorytype
 inline constexpr int CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2;

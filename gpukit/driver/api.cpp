@@ -339,6 +339,16 @@ BoxMap Api::make_box_map(const BoxLayout& layout, Address address) const {
 
 int Api::launch(FunctionHandle function, const LaunchShape& shape, StreamHandle stream,
                 void** arguments) const noexcept {
+  if (shape.overlaps && table_->cuLaunchKernelEx != nullptr) {
+    CUlaunchAttribute overlap = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value = {1}};
+    const CUlaunchConfig config = {.grid = {shape.grid[0], shape.grid[1], shape.grid[2]},
+                                   .block = {shape.block[0], shape.block[1], shape.block[2]},
+                                   .shared_bytes = shape.shared_bytes,
+                                   .stream = stream,
+                                   .attributes = &overlap,
+                                   .attribute_count = 1};
+    return table_->cuLaunchKernelEx(&config, function, arguments, nullptr);
+  }
   return table_->cuLaunchKernel(function, shape.grid[0], shape.grid[1], shape.grid[2], shape.block[0], shape.block[1],
                                 shape.block[2], shape.shared_bytes, stream, arguments, nullptr);
 }

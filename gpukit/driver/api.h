@@ -69,6 +69,7 @@ struct LaunchShape {
   unsigned grid[3] = {1, 1, 1};
   unsigned block[3] = {1, 1, 1};
   unsigned shared_bytes = 0;
+  bool overlaps = false;  // may start while the kernel before it on the stream still runs, where the driver can do that
 };
 
 /// A matrix, or a stack of them, as the copy engine of sm_90 and later moves it: in boxes. Innermost axis first.

@@ -77,9 +77,11 @@ TEST_F(CudaLoading, LeavesOutWhatTheDriverLacks) {
   EXPECT_FALSE(asked.contains("cuGreenCtxStreamCreate"));
   fake_version = 12000;
   EXPECT_EQ(filled(), std::pair(false, false));
+  EXPECT_EQ(table.cuLaunchKernelEx, nullptr);
   fake_version = 13000;
   EXPECT_EQ(filled(), std::pair(true, true));
   EXPECT_EQ(asked["cuGreenCtxStreamCreate"], 12050);
+  EXPECT_NE(table.cuLaunchKernelEx, nullptr);
   EXPECT_EQ(asked["cuMemHostRegister"], 6050);
   EXPECT_EQ(asked["cuMemCreate"], 10020);
   hidden.insert("cuGreenCtxCreate");

@@ -318,6 +318,7 @@ void fill_device_entries(CudaTable& table) {
   table.cuTensorMapEncodeTiled = not_supported;
   table.cuOccupancyMaxPotentialBlockSize = not_supported;
   table.cuLaunchKernel = not_supported;
+  table.cuLaunchKernelEx = not_supported;
 }
 
 }  // namespace gpukit::driver::host

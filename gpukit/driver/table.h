@@ -109,7 +109,10 @@ namespace gpukit::driver {
     (CUgreenCtx * green, CUdevResourceDesc description, CUdevice device, unsigned flags))                           \
   X(cuGreenCtxDestroy, 12040, "cuGreenCtxDestroy", (CUgreenCtx green))                                              \
   X(cuGreenCtxStreamCreate, 12050, "cuGreenCtxStreamCreate",                                                        \
-    (CUstream * stream, CUgreenCtx green, unsigned flags, int priority))
+    (CUstream * stream, CUgreenCtx green, unsigned flags, int priority))                                            \
+  /* Older than this; but only since then can launches that overlap be captured. */                                 \
+  X(cuLaunchKernelEx, 12030, "cuLaunchKernelEx",                                                                    \
+    (const CUlaunchConfig* config, CUfunction function, void** arguments, void** extra))
 
 struct CudaTable {
 #define GPUKIT_CUDA_MEMBER(name, version, symbol, parameters) CUresult(*name) parameters = nullptr;

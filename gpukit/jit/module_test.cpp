@@ -30,6 +30,7 @@ struct Calls {
   int libraries = 0;
   int functions = 0;
   int static_shared = 0;
+  int overlapping = 0;      // launches
   std::vector<int> raised;  // cuFuncSetAttribute
   std::string refuse;       // images that start with this are not loaded
 };
@@ -87,6 +88,13 @@ const driver::CudaTable& fake_table() {
       std::memcpy(&task->value, arguments[1], 4);
       std::memcpy(&task->count, arguments[2], 8);
       return driver::host_table().cuLaunchHostFunc(stream, run_fill, task);
+    };
+    t.cuLaunchKernelEx = [](const driver::CUlaunchConfig* c, driver::CUfunction function, void** arguments,
+                            void** extra) -> CUresult {
+      if (c->attribute_count != 1 || c->attributes->id != 6 || c->attributes->value[0] != 1) return 1;
+      ++calls.overlapping;
+      return fake_table().cuLaunchKernel(function, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1],
+                                         c->block[2], c->shared_bytes, c->stream, arguments, extra);
     };
     return t;
   }();
@@ -152,6 +160,30 @@ TEST_F(ModuleTest, LaunchesFromTheBundle) {
   EXPECT_EQ(calls.functions, 1);
   EXPECT_EQ(set_->origin(kCpu), Origin::bundle);
   EXPECT_EQ(set_->image(kCpu)->code, "fake sm_90");
+}
+
+TEST_F(ModuleTest, OverlapsWhereTheDriverCan) {
+  bundle_for({"sm_90"});
+  memory::Use out = buffer(4);
+  launch(kernel(), kCpu, {}, out, 1.0f, 4LL);
+  EXPECT_EQ(calls.overlapping, 0);
+  launch(kernel(), kCpu, {.overlaps = true}, out, 1.0f, 4LL);
+  EXPECT_EQ(calls.overlapping, 1);
+  EXPECT_THROW(launch(kernel(), kCpu, {.grid_x = 0, .overlaps = true}, out, 1.0f, 4LL), CudaError);
+  runtime::synchronize(kCpu);
+  EXPECT_EQ(values()[3], 2.0f);
+
+  // One that cannot runs them one after the other.
+  driver::CudaTable old = fake_table();
+  old.cuLaunchKernelEx = nullptr;
+  storage_.reset();
+  runtime::replace_host_driver(old);
+  calls.overlapping = 0;
+  out = buffer(4);
+  launch(kernel(), kCpu, {.overlaps = true}, out, 1.0f, 4LL);
+  runtime::synchronize(kCpu);
+  EXPECT_EQ(calls.overlapping, 0);
+  EXPECT_EQ(values()[3], 1.0f);
 }
 
 TEST_F(ModuleTest, BundleLookupTakesTheNearestChip) {

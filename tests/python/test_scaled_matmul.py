@@ -390,6 +390,49 @@ def test_graph(device, rng):
     np.testing.assert_array_equal(out.to_numpy(), gp.scaled_matmul(x, data, scale_b=scale).to_numpy())
 
 
+@pytest.mark.parametrize("m", (1, 8, 24))
+@pytest.mark.parametrize("format", ("nvfp4", "fp8_e4m3"))
+def test_products_wait_for_what_they_read(device, rng, format, m):
+    """Kernels that may start before the one before them has ended: it writes their x, or their weights, or is a copy."""
+    size = 4096 if device == "cuda" else 256
+
+    def dense(*shape):
+        return gp.from_numpy(rng.standard_normal(shape).astype(np.float32) / 64).astype("bfloat16")
+
+    def product(x, codes, out=None):
+        tensor = {"tensor_scale_b": codes[2]} if len(codes) == 3 else {}
+        return gp.scaled_matmul(x, codes[0], scale_b=codes[1], out=out, **tensor)
+
+    weights, x = [dense(size, size) for _ in range(3)], dense(m, size)
+    codes = [gp.quantize(w, format) for w in weights]
+    expected = []
+    for c in codes:  # one after the other
+        gp.synchronize()
+        expected.append(product(expected[-1] if expected else x, c))
+    expected = [e.to_numpy().view(np.uint16) for e in expected]
+    for _ in range(10):
+        got = [x + 0.0]
+        for i in range(3):
+            got.append(product(got[-1], codes[i] if _ % 2 else gp.quantize(weights[i], format)))
+        for e, g in zip(expected, got[1:], strict=True):
+            np.testing.assert_array_equal(g.to_numpy().view(np.uint16), e)
+
+    kept, outs, graph = x.copy(), [gp.zeros((m, size), "bfloat16") for _ in range(3)], gp.CudaGraph()
+    graph.begin_capture()
+    kept[...] = x
+    for i in range(3):
+        product(outs[i - 1] if i else kept, codes[i], out=outs[i])
+    graph.end_capture()
+    for _ in range(10):
+        for o in outs:
+            o[...] = 7.0
+        kept[...] = 0.0
+        graph.replay()
+        graph.synchronize()
+        for e, o in zip(expected, outs, strict=True):
+            np.testing.assert_array_equal(o.to_numpy().view(np.uint16), e)
+
+
 def test_errors(device):
     x, codes, scale = gp.ones((4, 64)), gp.zeros((6, 64), "int8"), gp.ones((6, 1))
     with pytest.raises(TypeError, match="matmul takes plain floats"):

@@ -225,7 +225,8 @@ std::optional<GemvCodesPlan> plan_e2m1(const ScaledSpace& s, int form, const Gem
                        .batch = 0,
                        .grid = static_cast<unsigned>(std::min(blocks, s.n)),
                        .block = static_cast<unsigned>(warps * 32),
-                       .shared_bytes = static_cast<unsigned>(shared)};
+                       .shared_bytes = static_cast<unsigned>(shared),
+                       .overlaps = chip.sm_major >= 9 && fit == 1};
 }
 
 /// One row of x. nullopt: it is too long for the registers of a block, or its block for the chip's shared memory. The
@@ -467,10 +468,11 @@ bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
     return true;
   }
   const auto launch = [&](const auto&... more) {
-    jit::launch(set_for(plan->form, plan->tokens, plan->rounds, plan->ordered).get(0, p.a.data.dtype()), p.out.device(),
-                {.grid_x = plan->grid, .block_x = plan->block, .shared_bytes = plan->shared_bytes}, write(p.out),
-                read(p.a.data), read_if(p.a.scale), read(p.b.data), read_if(p.b.scale), read_if(p.b.zero),
-                read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale), p.space, more...);
+    jit::launch(
+        set_for(plan->form, plan->tokens, plan->rounds, plan->ordered).get(0, p.a.data.dtype()), p.out.device(),
+        {.grid_x = plan->grid, .block_x = plan->block, .shared_bytes = plan->shared_bytes, .overlaps = plan->overlaps},
+        write(p.out), read(p.a.data), read_if(p.a.scale), read(p.b.data), read_if(p.b.scale), read_if(p.b.zero),
+        read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale), p.space, more...);
   };
   if (plan->tokens == 1) {
     const int n = static_cast<int>(p.space.n), grid = static_cast<int>(plan->grid);

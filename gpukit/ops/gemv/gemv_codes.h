@@ -20,6 +20,7 @@ struct GemvCodesPlan {
   int tokens;                          // that a block takes at most: 1, 8, 16, 32 or 64
   int rounds, batch;                   // where that is 1: of a block along a row, and as in GemvCodesRows
   unsigned grid, block, shared_bytes;  // shared: asked for at the launch
+  bool overlaps = false;               // as in LaunchConfig
   bool ordered = false;                // one row with the sums of several
   int blocks = 0;                      // of a cluster of few_codes; 0: another kernel
   FewShare share = {};                 // few_codes

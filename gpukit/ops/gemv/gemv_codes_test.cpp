@@ -159,7 +159,10 @@ TEST(GemvCodes, ThreadsOfE2m1FollowFromK) {
           EXPECT_EQ(plan->tokens, 1);
           EXPECT_EQ(plan->block, row.threads) << row.k;
           EXPECT_EQ(plan->rounds, row.rounds) << row.k;
+          EXPECT_EQ(plan->overlaps, row.threads == 512u) << row.k;  // one block to a multiprocessor
         }
+  const auto product_of_ada = product(DType::bfloat16, DType::float4_e2m1, 300, 8192, 16);
+  EXPECT_FALSE(plan_gemv_codes(product_of_ada, kAda, false)->overlaps);
 }
 
 /// Every chunk of a row has a warp and every warp a chunk, x and the stages fit, and no block is without rows.

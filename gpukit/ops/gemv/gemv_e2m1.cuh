@@ -18,6 +18,7 @@
 // The order of sums is a function of the format, k and the number of threads; the grid is free. It differs from that of
 // skinny_codes.
 #pragma once
+#include "gpukit/ops/common/overlap.cuh"
 #include "gpukit/ops/gemv/gemv_e2m1_shape.cuh"
 #include "gpukit/ops/gemv/streamed.cuh"
 #include "gpukit/ops/gemv/weights.cuh"
@@ -162,12 +163,14 @@ __global__ void __launch_bounds__(kGemvE2m1Warps * 32, 1)
   const int zeros_bytes = warps * kXBytes;
   const uint32_t zeros = shared_address(shared) + warp * kXBytes, x_at = zeros + zeros_bytes;
   const uint32_t ring = shared_address(shared) + zeros_bytes + x_bytes + warp * (kStages * kStageBytes);
-  // The L2 asks for the first tiles before the threads can.
+  // The L2 asks for the first tiles before the threads can, and before the kernel before this one has ended.
+  let_next_start();
   if (thread < kRows && thread < end - first)
     prefetch_rows(reinterpret_cast<const uint8_t*>(w) + (first + thread) * s.b.row, min(warps * 128, k_size / 2));
   float* const slots = reinterpret_cast<float*>(shared + zeros_bytes + x_bytes + warps * (kStages * kStageBytes));
   const int pitch = warps | 1;  // of a row's sums; odd, to spread the banks
 
+  wait_for_previous();
   // 16 bytes of a tile's x for each lane: zeros past the end of a row and of the tile.
   const auto x_of = [&](int tile) {
     const int k = chunk_of(tile) * kChunkK + lane * 8;
