@@ -8,7 +8,11 @@
 // A product has 64 rows. Where a tile has so few weights that most of these would be empty, they are the same weights
 // at two places of k: two chains, side by side. The columns are then the tokens at both places, and half of the sums,
 // those of weights and tokens at different places, are nobody's.
+//
+// One warp to a scheduler waits for its own products, and few weights are one warpgroup. So warpgroups may stand behind
+// each other along k as well: stages go to these ways in turn, and the first way adds up what the others hand to it.
 #pragma once
+#include "gpukit/ops/common/overlap.cuh"
 #include "gpukit/ops/gemv/gemm90_few_codes_shape.cuh"
 #include "gpukit/ops/gemv/weights.cuh"
 #include "gpukit/ops/matmul/codes_order.cuh"
@@ -26,26 +30,29 @@ struct CodeOf {
 /// Grid: at most a block for each tile. Block: few.threads(). Shared bytes: few.shared_bytes(). `w` maps the bytes of
 /// the weights in boxes of 128 by few.rows, `x` the tokens in boxes of 64 by few.tokens, both swizzled. `s` has no
 /// scales that change along k; else as in skinny_codes. kTaken: steps of k whose numbers a thread makes at once.
-/// kMaxParts: the warpgroups that registers then allow.
-template <typename W, typename X, int Columns, int kChains, int kTaken, int kMaxParts>
-__global__ void __launch_bounds__(kMaxParts * 128 + FewCodes90::kLoaders * 32, 1)
+/// kMost: the warpgroups that registers then allow.
+template <typename W, typename X, int Columns, int kChains, int kTaken, int kMost>
+__global__ void __launch_bounds__((kMost + 1) * 128, 1)
     gemm90_few_codes(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
                      const uint8_t* weights, const void* x_scale, const void* scale, const void* bias,
                      const float* out_scale, const __grid_constant__ ScaledSpace s,
                      const __grid_constant__ FewCodes90 few) {
-  constexpr int kLoaders = FewCodes90::kLoaders, kSlice = FewCodes90::kSlice;
-  constexpr int kSlices = kBytesChain / kSlice, kBoxes = kBytesChain / 64;  // of weights, of tokens
-  constexpr int kBoxBytes = Columns * 128, kProduct = kChains * Columns;    // columns of a product
+  constexpr int kSlice = FewCodes90::kSlice, kSlices = kBytesChain / kSlice;
+  constexpr int kBoxBytes = Columns * 128, kProduct = kChains * Columns;  // of tokens; columns of a product
   constexpr int kChainSteps = kBytesChain / 16, kPartSteps = kBytesPart / 16, kSliceSteps = kSlice / 16, kBoxSteps = 4;
+  // Of the registers that a block starts with, the warps that load leave most to those that multiply.
+  constexpr int kAtStart = 65536 / ((kMost + 1) * 128) / 8 * 8, kLoaderRegisters = 24;
+  constexpr int kRegisters = ((kMost + 1) * kAtStart - kLoaderRegisters) / kMost / 8 * 8;
   static_assert(kPartSteps % kTaken == 0 && kChainSteps / kPartSteps % 2 == 0);
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);  // the same for all, as the compiler sees
-  const int loader = warp - few.parts * 4;
+  const int way_warps = few.parts * 4, loader = warp - few.ways * way_warps;
   const int n = static_cast<int>(s.n), tokens = static_cast<int>(s.m);
   // Tiles of the same weights are neighbours.
   const auto row_of = [&](int tile) { return tile / few.token_tiles * few.rows; };
   const auto token_of = [&](int tile) { return tile % few.token_tiles * Columns; };
 
+  let_next_start();
   // A map takes the copy engine as long to fetch as the first weights take: these are asked for meanwhile.
   if (thread < few.rows && few.ahead > 0) {
     const int row = row_of(static_cast<int>(blockIdx.x)) + thread;
@@ -55,65 +62,71 @@ __global__ void __launch_bounds__(kMaxParts * 128 + FewCodes90::kLoaders * 32, 1
   const int weight_bytes = few.weight_bytes(), tokens_at = kChains * weight_bytes;  // of a slice
   const int slice_bytes = few.slice_bytes(Columns, kChains), stage_bytes = kSlices * slice_bytes;
   extern __shared__ uint8_t shared[];
-  const uint32_t base = (shared_address(shared) + 1023) & ~1023u;
-  const uint32_t full = base + few.stages * stage_bytes, empty = full + few.stages * 8;
+  const uint32_t full = shared_address(shared), empty = full + FewCodes90::kMaxStages * 8;
+  const uint32_t given = empty + FewCodes90::kMaxStages * 8, taken = given + FewCodes90::kMaxHands * 8;
+  const uint32_t base = (taken + FewCodes90::kMaxHands * 8 + 1023) & ~1023u;
+  const uint32_t handed = base + few.ways * few.stages * stage_bytes;
   if (loader == 0) {
-    if (lane < few.stages) {
+    if (lane < few.ways * few.stages) {
       barrier_init(full + lane * 8, 1);
-      barrier_init(empty + lane * 8, few.parts * 4);
-      barrier_publish();
+      barrier_init(empty + lane * 8, way_warps);
     }
+    if (lane < few.hands()) {
+      barrier_init(given + lane * 8, few.parts * 128);
+      barrier_init(taken + lane * 8, few.parts * 128);
+    }
+    barrier_publish();
     __syncwarp();
     named_arrive(1, threads);  // and does not wait
   } else {
     named_barrier(1, threads);
   }
+  wait_for_previous();
 
-  int stage = 0, phase = 0;
-  const auto advance = [&](int by) {
-    stage += by;
-    if (stage >= few.stages) {
-      stage -= few.stages;
-      phase ^= 1;
-    }
+  // Each way has its own stages and its own loader, so that the phases of a barrier are all of one way.
+  const int way = loader < 0 ? warp / way_warps : loader, ring = way * few.stages;
+  int stage = ring, phase = 0;
+  const auto advance = [&] {
+    if (++stage < ring + few.stages) return;
+    stage = ring;
+    phase ^= 1;
   };
 
   if (loader >= 0) {
-    if (lane != 0) return;
+    give_registers<kLoaderRegisters>();
+    if (lane != 0 || loader >= few.ways) return;
     const uint64_t once = cache_policy_once();
     phase = 1;
-    advance(loader);
-    int i = loader;
-    for (int tile = static_cast<int>(blockIdx.x); tile < few.tiles;
-         tile += static_cast<int>(gridDim.x), i -= few.fills) {
+    for (int tile = static_cast<int>(blockIdx.x); tile < few.tiles; tile += static_cast<int>(gridDim.x)) {
       const int row = row_of(tile), token = token_of(tile);
-      for (; i < few.fills; i += kLoaders, advance(kLoaders)) {
+      for (int i = way; i < few.fills; i += few.ways, advance()) {
         barrier_wait(empty + stage * 8, phase);
         const uint32_t ready = full + stage * 8, to = base + stage * stage_bytes;
         barrier_expect(ready, kChains * kSlices * (few.rows + 2 * few.tokens) * 128);
 #pragma unroll
-        for (int c = 0; c < kChains; ++c) {
-          const int k = (i * kChains + c) * kBytesChain;
+        for (int c = 0; c < kChains; ++c)
 #pragma unroll
-          for (int h = 0; h < kSlices; ++h)
-            tile_load(to + h * slice_bytes + c * weight_bytes, &w, ready, k + h * kSlice, row, 0, once);
-#pragma unroll
-          for (int h = 0; h < kBoxes; ++h)
-            tile_load(to + h / 2 * slice_bytes + tokens_at + (h % 2 * kChains + c) * kBoxBytes, &x, ready, k + h * 64,
-                      token, 0);
-        }
+          for (int h = 0; h < kSlices; ++h) {
+            const int k = (i * kChains + c) * kBytesChain + h * kSlice;
+            const uint32_t slice = to + h * slice_bytes, box = slice + tokens_at + c * kBoxBytes;
+            tile_load(slice + c * weight_bytes, &w, ready, k, row, 0, once);
+            tile_load(box, &x, ready, k, token, 0);
+            tile_load(box + kChains * kBoxBytes, &x, ready, k + 64, token, 0);
+          }
       }
     }
     return;
   }
+  take_registers<kRegisters>();
 
   // Groups of eight weights go to warps in turn, so that all have as much to decode. A half of a warp's 16 rows is one
   // of two groups, or one of two chains. A warp that is left over does as one that is not.
+  const int member = warp / 4 - way * few.parts;  // of the way
   const int groups = (few.rows + 7) / 8, g = lane / 4, t = lane % 4;
   int group[2], group_at[2];  // in a slice
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    group[h] = (warp % 4 + (kChains == 1 ? h * 4 : 0)) * few.parts + warp / 4;
+    group[h] = (warp % 4 + (kChains == 1 ? h * 4 : 0)) * few.parts + member;
     group_at[h] = min(group[h], groups - 1) * 1024 + (kChains == 2 ? h * weight_bytes : 0);
   }
 
@@ -166,16 +179,40 @@ __global__ void __launch_bounds__(kMaxParts * 128 + FewCodes90::kLoaders * 32, 1
 #pragma unroll
     for (int j = 0; j < kSums; ++j) totals[j % kTotals] += chain[j];
   };
+  // What the ways after the first hand to it, each in two places in turn, so that it need not wait for that.
+  const auto place = [&](int hand, int j) {
+    return handed + (((hand * few.parts + member) * kSums + j) / 4 * 128 + thread % 128) * 16;
+  };
+  const auto give_chains = [&](int turn) {
+    const int hand = (way - 1) * 2 + turn % 2;
+    barrier_wait(taken + hand * 8, turn / 2 % 2 ^ 1);
+#pragma unroll
+    for (int j = 0; j < kSums; j += 4) store_shared(place(hand, j), chain[j], chain[j + 1], chain[j + 2], chain[j + 3]);
+    barrier_arrive(given + hand * 8);
+  };
+  const auto take_chains = [&](int from, int turn) {
+    const int hand = (from - 1) * 2 + turn % 2;
+    barrier_wait(given + hand * 8, turn / 2 % 2);
+#pragma unroll
+    for (int j = 0; j < kSums; j += 4) {
+      uint32_t sums[4];
+      load_shared(sums, place(hand, j));
+#pragma unroll
+      for (int q = 0; q < 4; ++q) totals[(j + q) % kTotals] += __uint_as_float(sums[q]);
+    }
+    barrier_arrive(taken + hand * 8);
+  };
 
-  const float by = out_scale != nullptr ? *out_scale : 1.0f;
-  for (int tile = static_cast<int>(blockIdx.x); tile < few.tiles; tile += static_cast<int>(gridDim.x)) {
+  // Of a tile the first `last` ways have one stage more than the others.
+  const int last = (few.fills - 1) % few.ways + 1;
+  int turn = 0, before = 0;  // stages of this way, tiles
+  for (int tile = static_cast<int>(blockIdx.x); tile < few.tiles; tile += static_cast<int>(gridDim.x), ++before) {
     int row[kGroups];
-    float of_row[kGroups], bias_of_row[kGroups];
+    float of_row[kGroups];
 #pragma unroll
     for (int h = 0; h < kGroups; ++h) {
       row[h] = group[h] * 8 + g < few.rows ? row_of(tile) + group[h] * 8 + g : n;
       of_row[h] = row[h] < n ? row_scale(s.b, scale, nullptr, 0, row[h]) : 0.0f;
-      bias_of_row[h] = row[h] < n && bias != nullptr ? load_bias(bias, s.bias, row[h] * s.bias_n) : 0.0f;
     }
 
 #pragma unroll
@@ -184,12 +221,17 @@ __global__ void __launch_bounds__(kMaxParts * 128 + FewCodes90::kLoaders * 32, 1
       barrier_wait(full + stage * 8, phase);
       return base + stage * stage_bytes;
     };
+    const auto take_round = [&](int ways) {  // the last one
+#pragma unroll 1
+      for (int from = 1; from < ways; ++from) take_chains(from, turn - 1 - (from < last ? 0 : before));
+    };
     uint32_t slices = enter_stage();
     fetch(slices, 0);
     decode(numbers[0]);
-    // While some steps are multiplied, the next ones are decoded; while a part is, the one before is added up.
+    // While some steps are multiplied, the next ones are decoded; while a part is, the one before is added up. What the
+    // other ways have of a round is added up a round later.
 #pragma unroll 1
-    for (int i = 0; i < few.fills; ++i) {
+    for (int i = way; i < few.fills; i += few.ways, ++turn) {
 #pragma unroll
       for (int step = 0; step < kChainSteps; step += kTaken) {
         const int next = step + kTaken, part = step / kPartSteps, left = stage;
@@ -198,7 +240,7 @@ __global__ void __launch_bounds__(kMaxParts * 128 + FewCodes90::kLoaders * 32, 1
         if (step > 0) wgmma_wait<1>();
         if (part > 0 && step % kPartSteps == 0) add_products(products[(part + 1) % 2], part == 1);
         if (next == kChainSteps) {
-          if (i + 1 < few.fills) advance(1);  // else this stage is decoded again, and that dropped
+          if (i + few.ways < few.fills) advance();  // else this stage is decoded again, and that dropped
           slices = enter_stage();
           fetch(slices, 0);
         }
@@ -209,10 +251,22 @@ __global__ void __launch_bounds__(kMaxParts * 128 + FewCodes90::kLoaders * 32, 1
           if (lane == 0) barrier_arrive(empty + left * 8);
         }
       }
-      add_chains();
+      if (way != 0) {
+        give_chains(turn);
+      } else {
+        if (i > 0) take_round(few.ways);
+        add_chains();
+      }
     }
-    advance(1);
+    advance();
+    if (way != 0) continue;
+    float bias_of_row[kGroups] = {};
+#pragma unroll
+    for (int h = 0; h < kGroups; ++h)
+      if (row[h] < n && bias != nullptr) bias_of_row[h] = load_bias(bias, s.bias, row[h] * s.bias_n);
+    take_round(last);
 
+    const float by = out_scale != nullptr ? *out_scale : 1.0f;
     const auto for_all = [&](const auto& what) {
 #pragma unroll
       for (int h = 0; h < kGroups; ++h)

@@ -146,13 +146,15 @@ const jit::KernelSet& few_set(const GemvCodesPlan& plan) {
   return few_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(tokens * std::ssize(kFewClusters) + cluster)];
 }
 
-/// Instances of gemm90_few_codes: columns, chains side by side, steps that are decoded at once, and warpgroups.
+/// Instances of gemm90_few_codes: columns, chains side by side, steps that are decoded at once, warpgroups, and the
+/// stages that each of several ways should have.
 struct FewCodes90Instance {
-  int columns, chains, taken, parts;
+  int columns, chains, taken, warpgroups, stages;
   static constexpr int kMaxColumns = 32;
 };
 /// Of several that would be done at the same time, the last is taken.
-constexpr FewCodes90Instance kFewCodes90[] = {{8, 2, 4, 4}, {16, 2, 2, 4}, {16, 2, 4, 3}, {32, 2, 4, 2}, {32, 1, 2, 3}};
+constexpr FewCodes90Instance kFewCodes90[] = {
+    {8, 2, 4, 4, 3}, {16, 2, 4, 4, 3}, {16, 2, 4, 3, 3}, {32, 2, 4, 3, 2}, {32, 1, 2, 4, 2}};
 
 /// By form, where its scales do not change along k, and kFewCodes90.
 const std::vector<std::vector<jit::KernelSet>> few90_sets = [] {
@@ -163,7 +165,7 @@ const std::vector<std::vector<jit::KernelSet>> few90_sets = [] {
       sets[i].emplace_back(
           "gpukit/ops/gemv/gemm90_few_codes.cuh",
           std::vector{std::string("gpukit::gemm90_few_codes<") + type_of(kForms[i].weights) + ", {T}" +
-                      arguments({instance.columns, instance.chains, instance.taken, instance.parts}) + ">"},
+                      arguments({instance.columns, instance.chains, instance.taken, instance.warpgroups}) + ">"},
           kHalves, std::vector<std::string>{"90a"});
   }
   return sets;
@@ -339,7 +341,7 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
     if (columns < std::min<int64_t>(s.m, FewCodes90Instance::kMaxColumns) || (best && columns != best->tokens))
       continue;
     const int64_t token_tiles = ceil_div(s.m, columns),
-                  least_tiles = ceil_div(s.n, int64_t{instance.parts} * part_rows);
+                  least_tiles = ceil_div(s.n, int64_t{instance.warpgroups} * part_rows);
     const int64_t rounds = ceil_div(least_tiles * token_tiles, chip.sm_count), way = rounds * (chains == 1 ? 2 : 1);
     const int64_t row_tiles = std::max(least_tiles, rounds * chip.sm_count / token_tiles);
     const int64_t rows = std::max(kMinRows, ceil_div(s.n, row_tiles)), tiles = ceil_div(s.n, rows) * token_tiles;
@@ -348,13 +350,17 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
     FewCodes90 few = {};
     few.rows = static_cast<int>(rows);
     few.parts = static_cast<int>(ceil_div(rows, part_rows));
-    few.stages = std::min(FewCodes90::kMaxStages,
-                          (chip.shared_per_block - FewCodes90::kExtraBytes) / few.stage_bytes(columns, chains));
     few.tokens = static_cast<int>(std::min<int64_t>(s.m, columns));
     few.token_tiles = static_cast<int>(token_tiles);
     few.tiles = static_cast<int>(tiles);
     few.fills = static_cast<int>(ceil_div(s.k, chains * kBytesChain));
     few.ahead = static_cast<int>(std::min(s.k, rows <= kFewRows ? kAhead : kAheadOfMany));
+    few.ways = std::min({FewCodes90::kMaxWays, instance.warpgroups / few.parts, few.fills}) + 1;
+    do {
+      --few.ways;
+      const int room = chip.shared_per_block - FewCodes90::kExtraBytes - few.handed_bytes(columns);
+      few.stages = std::min(FewCodes90::kMaxStages, room / few.stage_bytes(columns, chains)) / few.ways;
+    } while (few.stages < instance.stages && few.ways > 1);
     if (few.stages < 2) continue;
     shortest = way;
     best = GemvCodesPlan{.form = number,
@@ -364,6 +370,7 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
                          .grid = static_cast<unsigned>(std::min<int64_t>(tiles, chip.sm_count)),
                          .block = static_cast<unsigned>(few.threads()),
                          .shared_bytes = static_cast<unsigned>(few.shared_bytes(columns, chains)),
+                         .overlaps = true,
                          .instance = i,
                          .few = few};
   }
@@ -399,11 +406,12 @@ void launch_few90(const ScaledProduct& p, const GemvCodesPlan& plan) {
   const ScaledSpace& s = p.space;
   const DType dtype = p.a.data.dtype();
   const jit::KernelSet& set = few90_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(plan.instance)];
-  jit::launch(set.get(0, dtype), p.out.device(),
-              {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes},
-              boxes(p.b.data, DType::uint8, s.n, s.k, s.b.row, 128, plan.few.rows),
-              boxes(p.a.data, dtype, s.m, s.k, s.a.row, 64, plan.few.tokens), write(p.out), read(p.b.data),
-              read_if(p.a.scale), read_if(p.b.scale), read_if(p.bias), read_if(p.out_scale), s, plan.few);
+  jit::launch(
+      set.get(0, dtype), p.out.device(),
+      {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes, .overlaps = plan.overlaps},
+      boxes(p.b.data, DType::uint8, s.n, s.k, s.b.row, 128, plan.few.rows),
+      boxes(p.a.data, dtype, s.m, s.k, s.a.row, 64, plan.few.tokens), write(p.out), read(p.b.data), read_if(p.a.scale),
+      read_if(p.b.scale), read_if(p.bias), read_if(p.out_scale), s, plan.few);
 }
 
 }  // namespace
