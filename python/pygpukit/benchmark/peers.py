@@ -12,7 +12,7 @@ import numpy as np
 
 import pygpukit as gp
 from pygpukit.benchmark.report import NotRun
-from pygpukit.benchmark.timing import Call, HostTimer, Timer
+from pygpukit.benchmark.timing import Call, HostTimer, Timer, enough_calls
 
 __all__ = ["Peer", "find_peers"]
 
@@ -46,12 +46,10 @@ class _TorchGraphTimer(Timer):
     clock = "GPU time of a graph of calls"
 
     def __init__(self, torch: Any, calls: Sequence[Call]) -> None:
-        super().__init__(calls)
-        self._torch = torch
         side = torch.cuda.Stream()
         with torch.cuda.stream(side):  # cuBLAS makes its workspace before the capture
-            self.run_calls()
-        side.synchronize()
+            super().__init__(enough_calls(calls, side.synchronize))
+        self._torch = torch
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph, stream=side):
             self.run_calls()

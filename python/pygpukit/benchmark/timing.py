@@ -13,11 +13,22 @@ import numpy as np
 import pygpukit as gp
 from pygpukit.errors import ArgumentError
 
-__all__ = ["DEFAULT_EFFORT", "Call", "Effort", "Samples", "Timer", "measure_kernel", "own_timer", "take_turns"]
+__all__ = [
+    "DEFAULT_EFFORT",
+    "Call",
+    "Effort",
+    "Samples",
+    "Timer",
+    "enough_calls",
+    "measure_kernel",
+    "own_timer",
+    "take_turns",
+]
 
 Call = Callable[[], object]
 
 _ROUNDS = 5
+_GRAPH_CALLS, _GRAPH_US = 16, 3000.0  # of a graph, at least; unless it takes longer than that
 
 
 def _check_counts(where: str, warmup: int, iterations: int) -> None:
@@ -94,12 +105,18 @@ class HostTimer(Timer):
         return (time.perf_counter_ns() - start) / 1e3 / passes
 
 
+def enough_calls(calls: Sequence[Call], synchronize: Call) -> list[Call]:
+    """The calls, several times over if they are few and short: what lies between two graphs of them is no call's."""
+    timer = HostTimer(calls, synchronize)
+    timer.pass_us(1)  # compiles and allocates, which a capture must not
+    return timer.calls * max(1, min(-(-_GRAPH_CALLS // len(timer.calls)), int(_GRAPH_US / timer.pass_us(1))))
+
+
 class _GraphTimer(Timer):
     clock = "GPU time of a graph of calls"
 
     def __init__(self, calls: Sequence[Call]) -> None:
-        super().__init__(calls)
-        self.run_calls()  # compiles and allocates, which a capture must not
+        super().__init__(enough_calls(calls, gp.synchronize))
         self._graph = gp.CudaGraph()
         with self._graph.capture():
             self.run_calls()
