@@ -349,8 +349,10 @@ void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, con
   const bool few = plan.few.rows > 0;
   const int threads = few ? plan.few.threads() : plan.tile.threads();
   const int shared = few ? plan.few.shared_bytes(plan.tile.columns) : plan.tile.shared_bytes();
-  const jit::LaunchConfig config{
-      .grid_x = plan.grid, .block_x = static_cast<unsigned>(threads), .shared_bytes = static_cast<unsigned>(shared)};
+  const jit::LaunchConfig config{.grid_x = plan.grid,
+                                 .block_x = static_cast<unsigned>(threads),
+                                 .shared_bytes = static_cast<unsigned>(shared),
+                                 .overlaps = true};
   const jit::KernelSet& set =
       few ? few_kernel(plan.tile.columns, plan.few.depth) : kernels[static_cast<size_t>(plan.instance)];
   const jit::Kernel& kernel = set.get(0, a.dtype());

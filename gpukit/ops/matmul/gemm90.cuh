@@ -4,6 +4,7 @@
 // One accumulator an element, K in ascending steps of 32 bytes: the bits of an element depend on its row and column
 // alone, not on the tile, the grid or the neighbours. FP8 products are summed in slices (wgmma.cuh).
 #pragma once
+#include "gpukit/ops/common/overlap.cuh"
 #include "gpukit/ops/matmul/gemm90_store.cuh"
 #include "gpukit/ops/matmul/wgmma.cuh"
 
@@ -196,6 +197,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   const uint32_t full = leaving + kConsumers * kTile.store_bytes(), empty = full + kStages * 8;
   const int warpgroup = static_cast<int>(threadIdx.x) / 128;
 
+  let_next_start();
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       barrier_init(full + i * 8, 1);
@@ -208,6 +210,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
     if (kStore != Gemm90Store::elements) tile_prefetch(boxes);
   }
   __syncthreads();
+  wait_for_previous();
 
   const int tiles = walk.template count<Rows, kOutColumns>(s);
   const int slices = (s.k + kSlice - 1) / kSlice, loads = slices + kAdded;

@@ -6,6 +6,7 @@
 // One accumulator an element, K in ascending steps of 32 bytes, float8 in sums of 128 of K: the bits are those of
 // gemm90.cuh.
 #pragma once
+#include "gpukit/ops/common/overlap.cuh"
 #include "gpukit/ops/matmul/gemm90_store.cuh"
 #include "gpukit/ops/matmul/wgmma.cuh"
 
@@ -140,6 +141,7 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
   const auto batch_of = [&](int tile) { return s.batches == 1 ? 0 : tile / few.tiles; };
   const auto row_of = [&](int tile, int batch) { return (tile - batch * few.tiles) * few.rows; };
 
+  let_next_start();
   // A map takes the copy engine as long to fetch as the first weights take: these are asked for meanwhile.
   if (thread < few.rows && few.ahead > 0) {
     const int tile = static_cast<int>(blockIdx.x), batch = batch_of(tile), row = row_of(tile, batch) + thread;
@@ -162,6 +164,7 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
   } else {
     named_barrier(1, threads);
   }
+  wait_for_previous();
 
   const int tiles = few.tiles * s.batches;
   int stage = 0, phase = 0;

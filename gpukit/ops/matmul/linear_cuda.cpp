@@ -83,7 +83,8 @@ struct Shape {
     const int64_t tiles = row_tiles * ceil_div(n, columns);
     config = {.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles, runtime::current_sm_count(out.device()))),
               .block_x = static_cast<unsigned>(tile.threads()),
-              .shared_bytes = static_cast<unsigned>(tile.shared_bytes())};
+              .shared_bytes = static_cast<unsigned>(tile.shared_bytes()),
+              .overlaps = true};
     space = {.m = static_cast<int32_t>(m),
              .n = static_cast<int32_t>(n),
              .k = static_cast<int32_t>(input.shape(1)),

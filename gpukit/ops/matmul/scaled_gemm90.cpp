@@ -112,7 +112,8 @@ void launch_few(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilo
   const int shared = few.shared_bytes(plan.columns), slice = Gemm90Few::slice(1);
   const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min(few.tiles, sm_count)),
                                  .block_x = static_cast<unsigned>(few.threads()),
-                                 .shared_bytes = static_cast<unsigned>(shared)};
+                                 .shared_bytes = static_cast<unsigned>(shared),
+                                 .overlaps = true};
   const jit::Boxes weights{read(p.b.data), layout(dtype, s.k, s.n, s.b.row, slice, few.rows)};
   const jit::Boxes rows{read(p.a.data), layout(dtype, s.k, s.m, s.a.row, slice, static_cast<int>(s.m))};
   const Gemm90Space space = space_of(s.n, s.m, s.k, few.tiles, 1, s.out_m);
@@ -145,7 +146,8 @@ void launch_tiles(const ScaledProduct& p, int out, bool blocked, const Gemm90Epi
   const Gemm90Tile tile{kRows, wide ? 192 : 128, 1, out_bytes, Gemm90Store::boxes};
   const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles(tile.columns), sm_count)),
                                  .block_x = static_cast<unsigned>(tile.threads()),
-                                 .shared_bytes = static_cast<unsigned>(tile.shared_bytes())};
+                                 .shared_bytes = static_cast<unsigned>(tile.shared_bytes()),
+                                 .overlaps = true};
   const jit::Boxes a{read(p.a.data), layout(dtype, s.k, s.m, s.a.row, tile.slice(), kRows)};
   const jit::Boxes b{read(p.b.data), layout(dtype, s.k, s.n, s.b.row, tile.slice(), tile.columns)};
   const jit::Boxes result{write(p.out), layout(p.out.dtype(), s.n, s.m, s.out_m, tile.box_bytes() / out_bytes, 64)};
