@@ -153,6 +153,20 @@ def test_nvfp4_takes_numbers_far_apart(device, rng, block):
     assert np.linalg.norm(got - stored) <= KERNEL_BOUND["float32"][0] * np.linalg.norm(stored)
 
 
+@pytest.mark.parametrize("n", [19000, 33792, 33793, 70000])
+def test_nvfp4_by_many_weights(device, rng, n):
+    """Blocks end their rows together if these are few, else in parts. Rows of w repeat, and so do their results."""
+    x, w = (rng.standard_normal((rows, 192)).astype(np.float32) for rows in (1, 1000))
+    which = np.arange(n) % 1000
+    row = gp.from_numpy(x).astype("bfloat16")
+    right, numbers = operand(w, "nvfp4", 16, "b")
+    few = download(gp.scaled_matmul(row, **right, out_dtype="float32"))
+    stored = download(row) @ numbers.T
+    assert np.linalg.norm(few - stored) <= KERNEL_BOUND["float32"][0] * np.linalg.norm(stored)
+    right, _ = operand(w[which], "nvfp4", 16, "b")
+    assert np.array_equal(download(gp.scaled_matmul(row, **right, out_dtype="float32")), few[:, which])
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_nvfp4_keeps_what_is_not_finite_in_its_place(device, rng, dtype):
     x, w = (rng.standard_normal((rows, 4096)).astype(np.float32) for rows in (1, 70))

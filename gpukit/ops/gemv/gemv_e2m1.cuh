@@ -26,6 +26,21 @@
 
 namespace gpukit {
 
+/// word & kMask, before it is shifted: the compiler would mask every shifted copy.
+template <uint32_t kMask>
+GPUKIT_DEVICE uint32_t keep_bits(uint32_t word) {
+  uint32_t r;
+  asm("and.b32 %0, %1, %2;" : "=r"(r) : "r"(word), "n"(kMask));
+  return r;
+}
+/// The bits kMask of a and the others of b.
+template <uint32_t kMask>
+GPUKIT_DEVICE uint32_t choose_bits(uint32_t a, uint32_t b) {
+  uint32_t r;
+  asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(r) : "n"(kMask), "r"(a), "r"(b));
+  return r;
+}
+
 /// Of the 8 numbers of a word the pairs 4 apart, 2^-14 or 2^-126 of their size.
 template <typename T>
 GPUKIT_DEVICE void place_e2m1(uint32_t (&to)[4], uint32_t word);
@@ -39,8 +54,11 @@ GPUKIT_DEVICE void place_e2m1<half>(uint32_t (&to)[4], uint32_t word) {
 }
 template <>
 GPUKIT_DEVICE void place_e2m1<bfloat16>(uint32_t (&to)[4], uint32_t word) {
-  to[0] = E2m1<bfloat16>::place<0>(word), to[1] = E2m1<bfloat16>::place<1>(word);
-  to[2] = E2m1<bfloat16>::place<2>(word), to[3] = E2m1<bfloat16>::place<3>(word);
+  // The odd ones share their signs: 8 instructions of logic, which bound this kernel, instead of 9.
+  constexpr uint32_t kMagnitudes = 0x01c001c0u;
+  const uint32_t signs = keep_bits<0x80808080u>(word), upper = word >> 8;
+  to[0] = E2m1<bfloat16>::place<0>(word), to[1] = choose_bits<kMagnitudes>(word << 2, signs << 8);
+  to[2] = E2m1<bfloat16>::place<0>(upper), to[3] = choose_bits<kMagnitudes>(upper << 2, signs);
 }
 
 /// What a warp multiplies its x by; its sums, to have them on one scale with those of other warps; and the end of all.
@@ -85,18 +103,18 @@ struct E2m1Tile {
   static constexpr int kRowScales = kGemvE2m1K / kGroup, kScalesAt = kGemvE2m1Rows * kGemvE2m1Bytes;
 
   /// sums += the products of rows g and g + 8 in the first kChunks of the tile at `at`. Run c of a chunk of x is held
-  /// by lane c / 2 of quad c, which reads it at `x_even` or `x_odd`; all others read zeros. `refill` may overwrite the
-  /// tile.
+  /// by lane c / 2 of quad c, which reads it at `x_from`; all others read zeros. Lane t has weights of runs 2t and
+  /// 2t + 1: both meet the same x, each in sums of its own, of which the columns of its parity are right. `refill` may
+  /// overwrite the tile.
   template <int kChunks, typename Refill>
-  static GPUKIT_DEVICE void multiply(float (&sums)[2], uint32_t at, uint32_t x_even, uint32_t x_odd,
-                                     const Refill& refill) {
+  static GPUKIT_DEVICE void multiply(float (&sums)[2], uint32_t at, uint32_t x_from, const Refill& refill) {
     const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
     const uint32_t weights = g * 128 + (t * 16 ^ (g % 2 * 64)), scales = kScalesAt + g * kRowScales + t * (32 / kGroup);
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
-      uint32_t x[4][4], words[2][4], codes[2];
+      uint32_t x[2][4], words[2][4], codes[2];
 #pragma unroll
-      for (int i = 0; i < 4; ++i) load_shared(x[i], (i < 2 ? x_even : x_odd) + c * 256 + i % 2 * 16);
+      for (int i = 0; i < 2; ++i) load_shared(x[i], x_from + c * 256 + i * 16);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         load_shared(words[r], at + (weights ^ c * 64) + r * 1024);
@@ -104,16 +122,17 @@ struct E2m1Tile {
         codes[r] = kGroup == 16 ? load_short(code) : load_shared_byte(code);
       }
       if (c == kChunks - 1) refill();
-      float runs[4] = {};
+      float runs[2][4] = {};
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
+        const int run = i % 2, word = i / 2;  // in turns, so that no product waits for the one before it
         uint32_t pairs[2][4];
-        place_e2m1<X>(pairs[0], words[0][i]);
-        place_e2m1<X>(pairs[1], words[1][i]);
+        place_e2m1<X>(pairs[0], words[0][run * 2 + word]);
+        place_e2m1<X>(pairs[1], words[1][run * 2 + word]);
 #pragma unroll
         for (int step = 0; step < 4; step += 2) {
           const uint32_t a[4] = {pairs[0][step], pairs[1][step], pairs[0][step + 1], pairs[1][step + 1]};
-          Mma<X>::add(runs, a, x[i][step], x[i][step + 1]);
+          Mma<X>::add(runs[run], a, x[word][step], x[word][step + 1]);
         }
       }
 #pragma unroll
@@ -121,8 +140,8 @@ struct E2m1Tile {
         const uint32_t both = e4m3_to_half<0>(codes[r]);
         const float low = to_float(half{static_cast<uint16_t>(both)});
         const float high = kGroup == 16 ? to_float(half{static_cast<uint16_t>(both >> 16)}) : low;
-        sums[r] = __fmaf_rn(low, runs[2 * r], sums[r]);
-        sums[r] = __fmaf_rn(high, runs[2 * r + 1], sums[r]);
+        sums[r] = __fmaf_rn(low, runs[0][2 * r], sums[r]);
+        sums[r] = __fmaf_rn(high, runs[1][2 * r + 1], sums[r]);
       }
     }
   }
@@ -252,18 +271,19 @@ __global__ void __launch_bounds__(kGemvE2m1Warps * 32, 1)
   store_shared(zeros + lane * 16, {0, 0, 0, 0});
   const float factor = x_factor * w_factor * s.alpha;
 
-  const bool even = g == 2 * t, odd = g == 2 * t + 1;
-  const uint32_t even_from = even ? x_at + g * 32 : zeros, odd_from = odd ? x_at + g * 32 : zeros;
-  const int even_step = even ? x_step : 0, odd_step = odd ? x_step : 0;
+  const bool holds = g / 2 == t;
+  const uint32_t held_from = holds ? x_at + g * 32 : zeros;
+  const int held_step = holds ? x_step : 0;
   uint32_t slot = 0;
+  const int batch = end - first <= 2 * kGemvE2m1Batch ? 2 * kGemvE2m1Batch : kGemvE2m1Batch;
   int buffer = 0;
 #pragma unroll 1
-  for (int begin = first; begin < end; begin += kGemvE2m1Batch) {
-    const int stop = min(begin + kGemvE2m1Batch, end);
+  for (int begin = first; begin < end; begin += batch) {
+    const int stop = min(begin + batch, end);
 #pragma unroll 1
     for (int row = begin; row < stop; row += kRows) {
       float sums[2] = {};
-      uint32_t x_even = even_from, x_odd = odd_from;
+      uint32_t x_from = held_from;
       const auto next = [&] {
         wait_copies<kStages - 1>();
         __syncwarp();
@@ -272,28 +292,26 @@ __global__ void __launch_bounds__(kGemvE2m1Warps * 32, 1)
         return at;
       };
 #pragma unroll 1
-      for (int j = 0; j < pairs; ++j, x_even += even_step, x_odd += odd_step) {
+      for (int j = 0; j < pairs; ++j, x_from += held_step) {
         const uint32_t at = next();
-        Tile::template multiply<2>(sums, at, x_even, x_odd, [&] {
+        Tile::template multiply<2>(sums, at, x_from, [&] {
           __syncwarp();
           copy(at);
         });
       }
       if (single) {
         const uint32_t at = next();
-        Tile::template multiply<1>(sums, at, x_even, x_odd, [&] {
+        Tile::template multiply<1>(sums, at, x_from, [&] {
           __syncwarp();
           copy(at);
         });
       }
-      float low = E2m1Range<X>::align(sums[0], large), high = E2m1Range<X>::align(sums[1], large);
-#pragma unroll
-      for (int mask = 1; mask < 4; mask *= 2) {
-        low += __shfl_xor_sync(0xffffffffu, low, mask);
-        high += __shfl_xor_sync(0xffffffffu, high, mask);
-      }
+      // Of a quad, even lanes sum row g, odd ones g + 8.
+      float mine = t % 2 == 0 ? sums[0] : sums[1];
+      mine += __shfl_xor_sync(0xffffffffu, t % 2 == 0 ? sums[1] : sums[0], 1);
+      mine += __shfl_xor_sync(0xffffffffu, mine, 2);
       const int at = buffer * kGemvE2m1Batch + row - begin + g + t * 8;
-      if (t < 2) slots[at * pitch + warp] = t == 0 ? low : high;
+      if (t < 2) slots[at * pitch + warp] = E2m1Range<X>::align(mine, large);
     }
     __syncthreads();
 #pragma unroll 1

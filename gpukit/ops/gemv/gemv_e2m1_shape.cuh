@@ -14,7 +14,8 @@ struct GemvE2m1Share {
 inline constexpr int kGemvE2m1Rows = 16;
 inline constexpr int kGemvE2m1Bytes = 128, kGemvE2m1K = 2 * kGemvE2m1Bytes;
 inline constexpr int kGemvE2m1Warps = 16, kGemvE2m1Stages = 2;
-/// Rows whose sums wait in shared memory to be ended together.
+/// Rows whose sums wait in shared memory to be ended together: so many, twice, in turns; or all of a block that has no
+/// more than both hold.
 inline constexpr int kGemvE2m1Batch = 128;
 
 /// Rounds of a row of `chunks`.
