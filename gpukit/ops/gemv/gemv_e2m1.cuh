@@ -2,9 +2,10 @@
 //
 // A block walks a run of rows, a fragment's 16 at a time, and its warps share k: a tile is 16 rows by two chunks of 128
 // numbers, 128 bytes. A warp copies its tiles, and their scales, ahead into shared memory and waits for nobody; x too
-// is its own. A fragment's rows are rows of w. Its 8 columns are the 8 runs of 16 numbers of a chunk: column c of x has
-// the numbers of run c and zeros elsewhere, so that a lane ends a chunk with the sums of two runs of each of two rows,
-// and applies their scales to these: 4 multiplications a chunk, instead of one for every pair of numbers.
+// is its own. A fragment's rows are rows of w. Its 8 columns are 8 of a tile's 16 runs of 16 numbers: each column of x
+// has the numbers of its run and zeros elsewhere, so that a lane ends with the sums of two runs of each of two rows,
+// and applies their scales to these: 4 multiplications a chunk, instead of one for every pair of numbers. A lane's runs
+// are neighbours, and their scales a word.
 //
 // The bits of a code are moved into a 16-bit float as they are, which makes it smaller by a power of two: 2^14 for
 // half, 2^126 for bfloat16. The latter is too much, so that x is made larger.
@@ -97,30 +98,41 @@ GPUKIT_DEVICE void pair_x(uint32_t (&to)[4], const uint32_t (&x)[4]) {
   to[2] = pick_bytes(x[1], x[3], 0x5410), to[3] = pick_bytes(x[1], x[3], 0x7632);
 }
 
-/// A tile in shared memory: rows of 128 bytes, the chunks of odd ones swapped to spread the banks, then their scales.
+/// A tile in shared memory: rows of 128 bytes, then their scales. Of odd rows, the place of 16 bytes is that of even
+/// ones with the bits kOdd flipped, to spread the banks.
 template <typename X, int kGroup>
 struct E2m1Tile {
   static constexpr int kRowScales = kGemvE2m1K / kGroup, kScalesAt = kGemvE2m1Rows * kGemvE2m1Bytes;
+  static constexpr int kOdd = 80;
 
-  /// sums += the products of rows g and g + 8 in the first kChunks of the tile at `at`. Run c of a chunk of x is held
-  /// by lane c / 2 of quad c, which reads it at `x_from`; all others read zeros. Lane t has weights of runs 2t and
-  /// 2t + 1: both meet the same x, each in sums of its own, of which the columns of its parity are right. `refill` may
+  /// The first run of a tile of kChunks that lane c / 2 of quad c holds; those after it are 2 apart.
+  template <int kChunks>
+  static GPUKIT_DEVICE int held_run(int c) {
+    return kChunks * (c - c % 2) + c % 2;
+  }
+
+  /// sums += the products of rows g and g + 8 in a tile at `at` that has kChunks. Lane t has a quarter of its runs, and
+  /// takes two at a time. Both meet the x of one of the two, each in sums of its own, of which the columns of its
+  /// parity are right: lane c / 2 of quad c reads run held_run() of x at `x_from`, all others read zeros. `refill` may
   /// overwrite the tile.
   template <int kChunks, typename Refill>
   static GPUKIT_DEVICE void multiply(float (&sums)[2], uint32_t at, uint32_t x_from, const Refill& refill) {
+    constexpr int kCodes = kChunks * 32 / kGroup;  // of a lane's runs in a row
     const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
-    const uint32_t weights = g * 128 + (t * 16 ^ (g % 2 * 64)), scales = kScalesAt + g * kRowScales + t * (32 / kGroup);
+    const uint32_t weights = g * 128 + (t * (kChunks * 16) ^ (g % 2 * kOdd));
+    uint32_t codes[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const uint32_t from = at + kScalesAt + (g + r * 8) * kRowScales + t * kCodes;
+      codes[r] = kCodes == 4 ? load_word(from) : kCodes == 2 ? load_short(from) : load_shared_byte(from);
+    }
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
-      uint32_t x[2][4], words[2][4], codes[2];
+      uint32_t x[2][4], words[2][4];
 #pragma unroll
-      for (int i = 0; i < 2; ++i) load_shared(x[i], x_from + c * 256 + i * 16);
+      for (int i = 0; i < 2; ++i) load_shared(x[i], x_from + c * 64 + i * 16);
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        load_shared(words[r], at + (weights ^ c * 64) + r * 1024);
-        const uint32_t code = at + scales + r * (8 * kRowScales) + c * (kRowScales / 2);
-        codes[r] = kGroup == 16 ? load_short(code) : load_shared_byte(code);
-      }
+      for (int r = 0; r < 2; ++r) load_shared(words[r], at + (weights ^ c * 16) + r * 1024);
       if (c == kChunks - 1) refill();
       float runs[2][4] = {};
 #pragma unroll
@@ -137,7 +149,7 @@ struct E2m1Tile {
       }
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const uint32_t both = e4m3_to_half<0>(codes[r]);
+        const uint32_t both = e4m3_to_half<0>(codes[r] >> (c * 32 / kGroup * 8));
         const float low = to_float(half{static_cast<uint16_t>(both)});
         const float high = kGroup == 16 ? to_float(half{static_cast<uint16_t>(both >> 16)}) : low;
         sums[r] = __fmaf_rn(low, runs[0][2 * r], sums[r]);
@@ -210,7 +222,7 @@ __global__ void __launch_bounds__(kGemvE2m1Warps * 32, 1)
   const uint8_t* weights_from = reinterpret_cast<const uint8_t*>(w) + (first + lane / 8) * s.b.row;
   const uint8_t* scales_from = static_cast<const uint8_t*>(scale) + (first + lane / kRowWords) * s.b.scale.row;
   const int last = k_size / 32 - 1, last_word = k_size / (4 * kGroup) - 1;
-  const uint32_t swapped = lane * 16 ^ (lane / 8 % 2 * 64);
+  const uint32_t swapped = lane * 16 ^ (lane / 8 % 2 * Tile::kOdd);
   const int only_row = lane % 8 < 4 ? lane / 8 : 1 << 30;  // of a tile with one chunk
   const uint64_t policy = streamed_policy();
   const auto copy = [&](uint32_t to) {
@@ -272,7 +284,8 @@ __global__ void __launch_bounds__(kGemvE2m1Warps * 32, 1)
   const float factor = x_factor * w_factor * s.alpha;
 
   const bool holds = g / 2 == t;
-  const uint32_t held_from = holds ? x_at + g * 32 : zeros;
+  const uint32_t held_from = holds ? x_at + Tile::template held_run<2>(g) * 32 : zeros;
+  const int single_back = holds ? (Tile::template held_run<2>(g) - Tile::template held_run<1>(g)) * 32 : 0;
   const int held_step = holds ? x_step : 0;
   uint32_t slot = 0;
   const int batch = end - first <= 2 * kGemvE2m1Batch ? 2 * kGemvE2m1Batch : kGemvE2m1Batch;
@@ -301,7 +314,7 @@ __global__ void __launch_bounds__(kGemvE2m1Warps * 32, 1)
       }
       if (single) {
         const uint32_t at = next();
-        Tile::template multiply<1>(sums, at, x_from, [&] {
+        Tile::template multiply<1>(sums, at, x_from - single_back, [&] {
           __syncwarp();
           copy(at);
         });
