@@ -265,6 +265,7 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int tok
                        .grid = static_cast<unsigned>(std::min(blocks, ceil_div(s.n, rows))),
                        .block = static_cast<unsigned>(threads),
                        .shared_bytes = static_cast<unsigned>(shared),
+                       .overlaps = chip.sm_major >= 9 && fit == 1,
                        .ordered = ordered};
 }
 

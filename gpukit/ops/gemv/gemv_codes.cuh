@@ -13,6 +13,7 @@
 // not change along k. Else it is a function of the format, k and the number of threads, and differs from that of
 // skinny_codes; the grid is free.
 #pragma once
+#include "gpukit/ops/common/overlap.cuh"
 #include "gpukit/ops/gemv/gemv_codes_shape.cuh"
 #include "gpukit/ops/gemv/streamed.cuh"
 #include "gpukit/ops/gemv/weights.cuh"
@@ -232,6 +233,7 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
   const int k_size = static_cast<int>(s.k), granules = k_size / Math::kLaneK;
   const int block = static_cast<int>(blockIdx.x), first = block * rows.share + min(block, rows.extra);
   const int end = first + rows.share + (block < rows.extra ? 1 : 0);
+  let_next_start();
   // Codes of 8 bits leave the threads time: the L2 asks for a block's first rows before the threads can.
   if (Math::kSteps == 2 && thread == 0)
     prefetch_rows(reinterpret_cast<const uint8_t*>(w) + first * s.b.row, (rows.share - 1) * s.b.row + k_size);
@@ -310,6 +312,7 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
                           k < k_size ? 16 : 0);
       }
   };
+  wait_for_previous();
 #pragma unroll
   for (int i = 0; i < kStages; ++i) {
     copy(i % kRounds, ring + i * kStageBytes);

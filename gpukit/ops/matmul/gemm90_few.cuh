@@ -159,6 +159,7 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
       barrier_init(empty + lane * 8, consumers);
       barrier_publish();
     }
+    if (lane == 0) tile_prefetch(a), tile_prefetch(b);
     __syncwarp();
     named_arrive(1, threads);  // and does not wait
   } else {
