@@ -119,15 +119,18 @@ __global__ void __launch_bounds__((kMost + 1) * 128, 1)
   }
   take_registers<kRegisters>();
 
-  // Groups of eight weights go to warps in turn, so that all have as much to decode. A half of a warp's 16 rows is one
-  // of two groups, or one of two chains. A warp that is left over does as one that is not.
+  // A half of a warp's 16 rows is one of two groups of eight weights side by side, or one of two chains of the same. A
+  // warp that is left over does as one that is not.
+  constexpr int kGroups = kChains == 1 ? 2 : 1;   // of a warp
   const int member = warp / 4 - way * few.parts;  // of the way
-  const int groups = (few.rows + 7) / 8, g = lane / 4, t = lane % 4;
-  int group[2], group_at[2];  // in a slice
+  const int group = (member * 4 + warp % 4) * kGroups, groups = (few.rows + 7) / 8, g = lane / 4, t = lane % 4;
+  const int next_half = kChains == 1 ? 1024 : weight_bytes;
+  // Where the codes of a step lie, by its place in a slice.
+  uint32_t places[kSliceSteps];
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    group[h] = (warp % 4 + (kChains == 1 ? h * 4 : 0)) * few.parts + member;
-    group_at[h] = min(group[h], groups - 1) * 1024 + (kChains == 2 ? h * weight_bytes : 0);
+  for (int q = 0; q < kSliceSteps; ++q) {
+    places[q] = min(group, groups - 1) * 1024 + g * 128 + (g ^ q) * 16 + t * 2;
+    asm volatile("" : "+r"(places[q]));  // is kept, and not made anew at each step
   }
 
   // Some steps: the codes of both halves, two pairs a step that lie 8 of k apart, and these as numbers.
@@ -138,7 +141,7 @@ __global__ void __launch_bounds__((kMost + 1) * 128, 1)
     for (int h = 0; h < 2; ++h)
 #pragma unroll
       for (int q = 0; q < kTaken; ++q) {
-        const uint32_t at = slice + group_at[h] + ((g * 144 + t * 2) ^ ((first + q) % kSliceSteps * 16));
+        const uint32_t at = places[(first + q) % kSliceSteps] + (slice + h * next_half);
         codes[h][q][0] = load_short(at);
         codes[h][q][1] = load_short(at + 8);
       }
@@ -153,19 +156,18 @@ __global__ void __launch_bounds__((kMost + 1) * 128, 1)
   };
   float products[2][kProduct / 2];
   const auto multiply = [&](float(&to)[kProduct / 2], const uint32_t(&with)[kTaken][4], uint32_t slices, int first) {
-    const uint32_t slice = slices + first / kSliceSteps * slice_bytes + tokens_at;
+    const uint64_t boxes = tile_descriptor(slices + tokens_at, 16, 1024) + first / kSliceSteps * (slice_bytes / 16);
     wgmma_fence();
 #pragma unroll
     for (int q = 0; q < kTaken; ++q) {
-      const int step = (first + q) % kSliceSteps;
-      const uint64_t box = tile_descriptor(slice + step / kBoxSteps * (kChains * kBoxBytes), 16, 1024);
-      WgmmaTaken<X, kProduct>::run(to, with[q], box + step % kBoxSteps * 2, (first + q) % kPartSteps);
+      const int step = (first + q) % kSliceSteps, at = step / kBoxSteps * (kChains * kBoxBytes) + step % kBoxSteps * 32;
+      WgmmaTaken<X, kProduct>::run(to, with[q], boxes + at / 16, (first + q) % kPartSteps);
     }
     wgmma_commit();
   };
 
   // The sums of a thread that count: by chain, group and column, in this order.
-  constexpr int kSums = Columns / 2, kTotals = kSums / kChains, kGroups = kChains == 1 ? 2 : 1;  // groups of a warp
+  constexpr int kSums = Columns / 2, kTotals = kSums / kChains;
   float chain[kSums], totals[kTotals];
   const auto add_products = [&](float(&from)[kProduct / 2], bool first) {
     keep_sums(from);
@@ -211,7 +213,7 @@ __global__ void __launch_bounds__((kMost + 1) * 128, 1)
     float of_row[kGroups];
 #pragma unroll
     for (int h = 0; h < kGroups; ++h) {
-      row[h] = group[h] * 8 + g < few.rows ? row_of(tile) + group[h] * 8 + g : n;
+      row[h] = (group + h) * 8 + g < few.rows ? row_of(tile) + (group + h) * 8 + g : n;
       of_row[h] = row[h] < n ? row_scale(s.b, scale, nullptr, 0, row[h]) : 0.0f;
     }
 

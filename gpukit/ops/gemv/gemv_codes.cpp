@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpukit/jit/launch.h"
@@ -152,9 +153,9 @@ struct FewCodes90Instance {
   int columns, chains, taken, warpgroups, stages;
   static constexpr int kMaxColumns = 32;
 };
-/// Of several that would be done at the same time, the last is taken.
-constexpr FewCodes90Instance kFewCodes90[] = {
-    {8, 2, 4, 4, 3}, {16, 2, 4, 4, 3}, {16, 2, 4, 3, 3}, {32, 2, 4, 3, 2}, {32, 1, 2, 4, 2}};
+/// Of several that are as good, the first is taken.
+constexpr FewCodes90Instance kFewCodes90[] = {{8, 2, 4, 4, 3},  {8, 1, 4, 4, 3},  {16, 2, 4, 4, 3},
+                                              {16, 1, 4, 4, 3}, {32, 1, 2, 4, 2}, {32, 2, 4, 3, 2}};
 
 /// By form, where its scales do not change along k, and kFewCodes90.
 const std::vector<std::vector<jit::KernelSet>> few90_sets = [] {
@@ -328,14 +329,14 @@ std::optional<GemvCodesPlan> plan_few(const ScaledSpace& s, int number, const Ge
 }
 
 /// How gemm90_few_codes shares a product: in as few rounds of tiles as its warpgroups allow, each tile as small as
-/// makes the work of all multiprocessors the same. What counts is the way along k that these walk: two chains side by
-/// side halve it, but a tile then has half the weights.
+/// makes the work of all multiprocessors the same. What counts is how many stages the warpgroups of one of these
+/// multiply, then how many rounds there are.
 std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const GemvCodesChip& chip) {
   constexpr int64_t kMinRows = 8, kMostTiles = int64_t{1} << 30;
-  constexpr int64_t kFewRows = 48, kAhead = 1024, kAheadOfMany = 512;  // bytes
+  constexpr int64_t kFewRows = 64, kAhead = 1024, kAheadOfMany = 512;  // bytes
   if (chip.sm_major != 9 || kForms[number].group != 0) return std::nullopt;
   std::optional<GemvCodesPlan> best;
-  int64_t shortest = 0;
+  std::pair<int64_t, int64_t> least = {};
   for (int i = 0; i < static_cast<int>(std::size(kFewCodes90)); ++i) {
     const FewCodes90Instance& instance = kFewCodes90[i];
     const int columns = instance.columns, chains = instance.chains, part_rows = FewCodes90::part_rows(chains);
@@ -343,10 +344,10 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
       continue;
     const int64_t token_tiles = ceil_div(s.m, columns),
                   least_tiles = ceil_div(s.n, int64_t{instance.warpgroups} * part_rows);
-    const int64_t rounds = ceil_div(least_tiles * token_tiles, chip.sm_count), way = rounds * (chains == 1 ? 2 : 1);
+    const int64_t rounds = ceil_div(least_tiles * token_tiles, chip.sm_count);
     const int64_t row_tiles = std::max(least_tiles, rounds * chip.sm_count / token_tiles);
     const int64_t rows = std::max(kMinRows, ceil_div(s.n, row_tiles)), tiles = ceil_div(s.n, rows) * token_tiles;
-    if (tiles > kMostTiles || (best && way > shortest)) continue;
+    if (tiles > kMostTiles) continue;
 
     FewCodes90 few = {};
     few.rows = static_cast<int>(rows);
@@ -355,6 +356,8 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
     few.token_tiles = static_cast<int>(token_tiles);
     few.tiles = static_cast<int>(tiles);
     few.fills = static_cast<int>(ceil_div(s.k, chains * kBytesChain));
+    const std::pair<int64_t, int64_t> work = {rounds * few.parts * few.fills, rounds};
+    if (best && work >= least) continue;
     few.ahead = static_cast<int>(std::min(s.k, rows <= kFewRows ? kAhead : kAheadOfMany));
     few.ways = std::min({FewCodes90::kMaxWays, instance.warpgroups / few.parts, few.fills}) + 1;
     do {
@@ -363,7 +366,7 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
       few.stages = std::min(FewCodes90::kMaxStages, room / few.stage_bytes(columns, chains)) / few.ways;
     } while (few.stages < instance.stages && few.ways > 1);
     if (few.stages < 2) continue;
-    shortest = way;
+    least = work;
     best = GemvCodesPlan{.form = number,
                          .tokens = columns,
                          .rounds = 0,
