@@ -76,6 +76,7 @@ __global__ void __launch_bounds__((kMost + 1) * 128, 1)
       barrier_init(taken + lane * 8, few.parts * 128);
     }
     barrier_publish();
+    if (lane == 0) tile_prefetch(&w), tile_prefetch(&x);
     __syncwarp();
     named_arrive(1, threads);  // and does not wait
   } else {
