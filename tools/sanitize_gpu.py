@@ -66,9 +66,15 @@ def specs() -> Iterator[Spec]:
                     yield ["scaled", format, block_a, format, block_b, False, out, bias, m, k, 272]
     for (format, a), (m, k, n) in itertools.product(
         itertools.product(("fp8_e4m3", "int8"), ("float16", "bfloat16")),
-        ((1, 9008, 72), (1, 18944, 72), (1, 29568, 72), (11, 272, 14336), (30, 272, 17000), (40, 272, 5000)),
+        (
+            *((1, k, 72) for k in (1040, 9008, 18944, 29568)),
+            *itertools.product((5, 11, 30), (272, 1296), (72, 4608, 14336, 18944)),
+        ),
     ):
-        yield ["scaled", a, None, format, "row", False, a, False, m, k, n]  # rounds of a row, columns, chains
+        rest = [a, None, format, "row", False, a, False, m, k, n]
+        yield ["scaled", *rest]  # rounds of a row; columns, chains, ways
+        if m == 1:
+            yield ["invariant", *rest]
     for (block_a, block_b), out in itertools.product(FLOAT8, ("float16", "bfloat16", "float32")):
         yield ["scaled", "fp8_e4m3", block_a, "fp8_e4m3", block_b, False, out, False, 2048, 272, 2112]  # wide tiles
     for format in ("int8", "int4", "nvfp4"):
@@ -122,6 +128,9 @@ def run(gp: Any, spec: Spec) -> None:
             given |= {"tensor_scale_a": more[0]} if more else {}
         given |= {"bias": random(gp, (n,), out)} if bias else {}
         gp.scaled_matmul(a, codes, scale_a, scale, out_dtype=out, **given)
+    elif kind == "invariant":
+        with gp.determinism("batch_invariant"):
+            run(gp, ["scaled", *rest])
     elif kind == "grouped":
         dtype, m, n, experts = rest
         ids = gp.random.randint(0, experts, (m,), dtype="int32", seed=1)
