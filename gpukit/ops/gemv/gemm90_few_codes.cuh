@@ -38,6 +38,8 @@ __global__ void __launch_bounds__((kMost + 1) * 128, 1)
                      const float* out_scale, const __grid_constant__ ScaledSpace s,
                      const __grid_constant__ FewCodes90 few) {
   constexpr int kSlice = FewCodes90::kSlice, kSlices = kBytesChain / kSlice;
+  // The slices of a large stage land apart: the first is multiplied while the next is on its way.
+  constexpr int kLandings = kChains * Columns == 64 ? kSlices : 1;
   constexpr int kBoxBytes = Columns * 128, kProduct = kChains * Columns;  // of tokens; columns of a product
   constexpr int kChainSteps = kBytesChain / 16, kPartSteps = kBytesPart / 16, kSliceSteps = kSlice / 16, kBoxSteps = 4;
   // Of the registers that a block starts with, the warps that load leave most to those that multiply.
@@ -62,13 +64,14 @@ __global__ void __launch_bounds__((kMost + 1) * 128, 1)
   const int weight_bytes = few.weight_bytes(), tokens_at = kChains * weight_bytes;  // of a slice
   const int slice_bytes = few.slice_bytes(Columns, kChains), stage_bytes = kSlices * slice_bytes;
   extern __shared__ uint8_t shared[];
-  const uint32_t full = shared_address(shared), empty = full + FewCodes90::kMaxStages * 8;
+  const uint32_t full = shared_address(shared), empty = full + FewCodes90::kMaxStages * kSlices * 8;
   const uint32_t given = empty + FewCodes90::kMaxStages * 8, taken = given + FewCodes90::kMaxHands * 8;
   const uint32_t base = (taken + FewCodes90::kMaxHands * 8 + 1023) & ~1023u;
   const uint32_t handed = base + few.ways * few.stages * stage_bytes;
   if (loader == 0) {
     if (lane < few.ways * few.stages) {
-      barrier_init(full + lane * 8, 1);
+#pragma unroll
+      for (int h = 0; h < kLandings; ++h) barrier_init(full + (lane * kLandings + h) * 8, 1);
       barrier_init(empty + lane * 8, way_warps);
     }
     if (lane < few.hands()) {
@@ -102,18 +105,20 @@ __global__ void __launch_bounds__((kMost + 1) * 128, 1)
       const int row = row_of(tile), token = token_of(tile);
       for (int i = way; i < few.fills; i += few.ways, advance()) {
         barrier_wait(empty + stage * 8, phase);
-        const uint32_t ready = full + stage * 8, to = base + stage * stage_bytes;
-        barrier_expect(ready, kChains * kSlices * (few.rows + 2 * few.tokens) * 128);
+        const uint32_t to = base + stage * stage_bytes;
+#pragma unroll 1  // in the registers that are left
+        for (int h = 0; h < kSlices; ++h) {
+          const uint32_t ready = full + (stage * kLandings + h % kLandings) * 8, slice = to + h * slice_bytes;
+          if (h < kLandings) barrier_expect(ready, kSlices / kLandings * kChains * (few.rows + 2 * few.tokens) * 128);
 #pragma unroll
-        for (int c = 0; c < kChains; ++c)
-#pragma unroll
-          for (int h = 0; h < kSlices; ++h) {
+          for (int c = 0; c < kChains; ++c) {
             const int k = (i * kChains + c) * kBytesChain + h * kSlice;
-            const uint32_t slice = to + h * slice_bytes, box = slice + tokens_at + c * kBoxBytes;
+            const uint32_t box = slice + tokens_at + c * kBoxBytes;
             tile_load(slice + c * weight_bytes, &w, ready, k, row, 0, once);
             tile_load(box, &x, ready, k, token, 0);
             tile_load(box + kChains * kBoxBytes, &x, ready, k + 64, token, 0);
           }
+        }
       }
     }
     return;
@@ -220,8 +225,9 @@ __global__ void __launch_bounds__((kMost + 1) * 128, 1)
 
 #pragma unroll
     for (int j = 0; j < kTotals; ++j) totals[j] = 0.0f;
+    const auto wait_for = [&](int landing) { barrier_wait(full + (stage * kLandings + landing) * 8, phase); };
     const auto enter_stage = [&] {
-      barrier_wait(full + stage * 8, phase);
+      wait_for(0);
       return base + stage * stage_bytes;
     };
     const auto take_round = [&](int ways) {  // the last one
@@ -238,10 +244,15 @@ __global__ void __launch_bounds__((kMost + 1) * 128, 1)
 #pragma unroll
       for (int step = 0; step < kChainSteps; step += kTaken) {
         const int next = step + kTaken, part = step / kPartSteps, left = stage;
-        if (next < kChainSteps) fetch(slices, next);
+        const bool lands = kLandings > 1 && next < kChainSteps && next % kSliceSteps == 0;
+        if (next < kChainSteps && !lands) fetch(slices, next);
         multiply(products[part % 2], numbers[step / kTaken % 2], slices, step);
         if (step > 0) wgmma_wait<1>();
         if (part > 0 && step % kPartSteps == 0) add_products(products[(part + 1) % 2], part == 1);
+        if (lands) {
+          wait_for(next / kSliceSteps);
+          fetch(slices, next);
+        }
         if (next == kChainSteps) {
           if (i + few.ways < few.fills) advance();  // else this stage is decoded again, and that dropped
           slices = enter_stage();

@@ -31,8 +31,8 @@ struct FewCodes90 {
   /// Places where ways hand chains to the first, two for each other way, and the bytes of all.
   constexpr int hands() const { return 2 * (ways - 1); }
   constexpr int handed_bytes(int columns) const { return hands() * parts * 128 * columns / 2 * 4; }
-  /// Beside these and the stages: barriers and the alignment.
-  static constexpr int kExtraBytes = (kMaxStages + kMaxHands) * 16 + 1024;
+  /// Beside these and the stages: barriers, three for a stage and two for a hand, and the alignment.
+  static constexpr int kExtraBytes = (3 * kMaxStages + 2 * kMaxHands) * 8 + 1024;
   constexpr int shared_bytes(int columns, int chains) const {
     return ways * stages * stage_bytes(columns, chains) + handed_bytes(columns) + kExtraBytes;
   }

@@ -329,8 +329,8 @@ std::optional<GemvCodesPlan> plan_few(const ScaledSpace& s, int number, const Ge
 }
 
 /// How gemm90_few_codes shares a product: in as few rounds of tiles as its warpgroups allow, each tile as small as
-/// makes the work of all multiprocessors the same. What counts is how many stages the warpgroups of one of these
-/// multiply, then how many rounds there are.
+/// makes the work of all multiprocessors the same. What counts is how many rounds there are, then how many stages the
+/// warpgroups of a tile multiply.
 std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const GemvCodesChip& chip) {
   constexpr int64_t kMinRows = 8, kMostTiles = int64_t{1} << 30;
   constexpr int64_t kFewRows = 64, kAhead = 1024, kAheadOfMany = 512;  // bytes
@@ -356,7 +356,7 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
     few.token_tiles = static_cast<int>(token_tiles);
     few.tiles = static_cast<int>(tiles);
     few.fills = static_cast<int>(ceil_div(s.k, chains * kBytesChain));
-    const std::pair<int64_t, int64_t> work = {rounds * few.parts * few.fills, rounds};
+    const std::pair<int64_t, int64_t> work = {rounds, int64_t{few.parts} * few.fills};
     if (best && work >= least) continue;
     few.ahead = static_cast<int>(std::min(s.k, rows <= kFewRows ? kAhead : kAheadOfMany));
     few.ways = std::min({FewCodes90::kMaxWays, instance.warpgroups / few.parts, few.fills}) + 1;

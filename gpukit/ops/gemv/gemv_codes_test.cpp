@@ -344,7 +344,8 @@ TEST(GemvCodes, RowsByBytesTakeWgmma) {
                           // One chain at a time where two would take as long: half as many tiles read the tokens.
                           Case{32, 28672, 4096, 32, 218, 4, 1, 132, 16}, Case{32, 14336, 4096, 32, 109, 2, 2, 132, 16},
                           Case{32, 18944, 3584, 32, 144, 3, 1, 132, 14}, Case{64, 14336, 4096, 32, 218, 4, 1, 132, 16},
-                          Case{64, 4096, 14336, 32, 63, 1, 3, 132, 56}, Case{100, 300, 640, 32, 10, 1, 2, 120, 2}}) {
+                          Case{64, 28672, 4096, 32, 218, 4, 1, 264, 16}, Case{64, 4096, 14336, 32, 63, 1, 3, 132, 56},
+                          Case{100, 300, 640, 32, 10, 1, 2, 120, 2}}) {
       ScaledProduct p = product(DType::bfloat16, w, c.n, c.k, 0);
       p.space.m = c.m;
       const GemvCodesPlan plan = *plan_gemv_codes(p, kHopper, false);
