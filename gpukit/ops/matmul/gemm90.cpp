@@ -212,7 +212,7 @@ bool suits(const Instance& i, int64_t rows, bool thin) {
 /// Weights in as few rounds of tiles as shared memory allows, as many for every multiprocessor. A tile has no fewer of
 /// them than columns, or those would come from the L2 more slowly than the weights from memory.
 Gemm90Few cut_weights(int columns, int depth, const Gemm90Weights& weights, int64_t k, int sm_count, int least) {
-  constexpr int64_t kAhead = 1024, kGranule = 4;
+  constexpr int64_t kAhead = 1024, kAheadOfFew = 2048, kGranule = 4;  // bytes, weights
   const auto round_up = [&](int64_t rows) { return ceil_div(rows, kGranule) * kGranule; };
   const int64_t all = weights.count * weights.batches;
   const int64_t rounds = ceil_div(all, int64_t{sm_count} * Gemm90Few::kMaxRows);
@@ -225,7 +225,8 @@ Gemm90Few cut_weights(int columns, int depth, const Gemm90Weights& weights, int6
   few.stages = std::min(Gemm90Few::kMaxStages, (Gemm90Few::kShared - few.extra_bytes()) / few.stage_bytes(columns));
   few.tiles = static_cast<int32_t>(tiles);
   few.fills = static_cast<int32_t>(ceil_div(k, depth * Gemm90Few::slice(weights.element_bytes)));
-  few.ahead = static_cast<int32_t>(std::min(k * weights.element_bytes, kAhead) / 16 * 16);
+  few.ahead =
+      static_cast<int32_t>(std::min(k * weights.element_bytes, few.rows <= 64 ? kAheadOfFew : kAhead) / 16 * 16);
   few.line = weights.line;
   few.batch = weights.batch;
   return few;

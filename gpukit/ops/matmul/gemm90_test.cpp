@@ -96,7 +96,7 @@ TEST(Gemm90Plan, FewRowsOfBytes) {
       EXPECT_EQ(plan.few.rows, rows <= 32 ? 36 : 64);
       EXPECT_EQ(plan.few.depth, 4);
       EXPECT_EQ(plan.few.fills, ceil_div(k, 128 * plan.few.depth));
-      EXPECT_EQ(plan.few.ahead, std::min<int64_t>(k / 16 * 16, 1024));
+      EXPECT_EQ(plan.few.ahead, std::min<int64_t>(k / 16 * 16, 2048));
       EXPECT_EQ(plan.few.line, k + 16);
       EXPECT_GE(plan.few.stages, 3);
       EXPECT_LE(plan.few.shared_bytes(plan.columns), Gemm90Few::kShared);
