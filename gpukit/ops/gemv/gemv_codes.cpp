@@ -8,6 +8,7 @@
 
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/overlap.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/gemv/gemv_codes_shape.cuh"
@@ -211,6 +212,11 @@ int64_t blocks_at_once(int64_t n, int rows, int fit, int sm_count) {
 }
 constexpr int kReserved = 1024;  // shared memory of a block that is not its own
 
+/// Of a multiprocessor `fit` blocks have room.
+bool overlaps(int64_t grid, int fit, const GemvCodesChip& chip) {
+  return chip.sm_major >= 9 && fit == 1 && should_overlap(grid, chip.sm_count);
+}
+
 /// One row of x by e2m1. nullopt: x leaves too little of the chip's shared memory.
 std::optional<GemvCodesPlan> plan_e2m1(const ScaledSpace& s, int form, const GemvCodesChip& chip) {
   constexpr int kLeastWarps = 4;
@@ -221,15 +227,15 @@ std::optional<GemvCodesPlan> plan_e2m1(const ScaledSpace& s, int form, const Gem
     if (--warps < std::min(chunks, kLeastWarps)) return std::nullopt;
   const int shared = gemv_e2m1_shared_bytes(warps, chunks, group);
   const int fit = std::min(kGemvE2m1Warps / warps, (chip.shared_per_block + kReserved) / (shared + kReserved));
-  const int64_t blocks = blocks_at_once(s.n, kGemvE2m1Rows, fit, chip.sm_count);
+  const int64_t grid = std::min(blocks_at_once(s.n, kGemvE2m1Rows, fit, chip.sm_count), s.n);
   return GemvCodesPlan{.form = form,
                        .tokens = 1,
                        .rounds = gemv_e2m1_rounds(warps, chunks),
                        .batch = 0,
-                       .grid = static_cast<unsigned>(std::min(blocks, s.n)),
+                       .grid = static_cast<unsigned>(grid),
                        .block = static_cast<unsigned>(warps * 32),
                        .shared_bytes = static_cast<unsigned>(shared),
-                       .overlaps = chip.sm_major >= 9 && fit == 1};
+                       .overlaps = overlaps(grid, fit, chip)};
 }
 
 /// One row of x. nullopt: it is too long for the registers of a block, or its block for the chip's shared memory. The
@@ -258,15 +264,15 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int tok
   const int threads = warps * 32;
   const int fit =
       std::min(gemv_codes_max_threads(rounds) / threads, (chip.shared_per_block + kReserved) / (shared + kReserved));
-  const int64_t blocks = blocks_at_once(s.n, rows, fit, chip.sm_count);
+  const int64_t grid = std::min(blocks_at_once(s.n, rows, fit, chip.sm_count), ceil_div(s.n, rows));
   return GemvCodesPlan{.form = form,
                        .tokens = 1,
                        .rounds = rounds,
                        .batch = batch,
-                       .grid = static_cast<unsigned>(std::min(blocks, ceil_div(s.n, rows))),
+                       .grid = static_cast<unsigned>(grid),
                        .block = static_cast<unsigned>(threads),
                        .shared_bytes = static_cast<unsigned>(shared),
-                       .overlaps = chip.sm_major >= 9 && fit == 1,
+                       .overlaps = overlaps(grid, fit, chip),
                        .ordered = ordered};
 }
 
@@ -374,7 +380,7 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
                          .grid = static_cast<unsigned>(std::min<int64_t>(tiles, chip.sm_count)),
                          .block = static_cast<unsigned>(few.threads()),
                          .shared_bytes = static_cast<unsigned>(few.shared_bytes(columns, chains)),
-                         .overlaps = true,
+                         .overlaps = should_overlap(tiles, chip.sm_count),
                          .instance = i,
                          .few = few};
   }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpukit/ops/common/overlap.h"
 #include "gpukit/ops/common/rounding.h"
 
 namespace gpukit::cuda {
@@ -322,6 +323,7 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
   const int64_t row_tiles = ceil_div(a.lanes, chosen.rows), tiles = row_tiles * ceil_div(b.lanes, chosen.columns);
   if (tiles * space.batches > kMax) return std::nullopt;
   plan.grid = static_cast<unsigned>(std::min<int64_t>(tiles * space.batches, facts.sm_count));
+  plan.overlaps = few ? should_overlap(tiles * space.batches, facts.sm_count) : gemm90_overlaps(plan.tile, space.k);
   plan.space = {.m = static_cast<int32_t>(a.lanes),
                 .n = static_cast<int32_t>(b.lanes),
                 .k = static_cast<int32_t>(space.k),
@@ -344,6 +346,14 @@ std::string Gemm90Plan::str() const {
          ", " + std::to_string(grid) + " blocks";
 }
 
+bool gemm90_overlaps(const Gemm90Tile& tile, int64_t k) {
+  constexpr int64_t kShort = 2048;
+  return k <= kShort || tile.rows > 64;
+}
+bool fused_gemm90_overlaps(const Gemm90Tile& tile, int64_t k, int64_t tiles, int sm_count) {
+  return tiles <= 2 * sm_count && gemm90_overlaps(tile, k);
+}
+
 void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b) {
   const Array& left = plan.swapped ? b : a;
   const Array& right = plan.swapped ? a : b;
@@ -353,7 +363,7 @@ void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, con
   const jit::LaunchConfig config{.grid_x = plan.grid,
                                  .block_x = static_cast<unsigned>(threads),
                                  .shared_bytes = static_cast<unsigned>(shared),
-                                 .overlaps = true};
+                                 .overlaps = plan.overlaps};
   const jit::KernelSet& set =
       few ? few_kernel(plan.tile.columns, plan.few.depth) : kernels[static_cast<size_t>(plan.instance)];
   const jit::Kernel& kernel = set.get(0, a.dtype());

@@ -18,11 +18,18 @@ struct Gemm90Plan {
   Gemm90Few few;
   bool turn_a, turn_b;
   unsigned grid;
+  bool overlaps;  // as in LaunchConfig
   Gemm90Space space;
   driver::BoxLayout a, b, out;
 
   std::string str() const;  // e.g. "wgmma 128x256, 4 stages, a along k, b along n, 132 blocks"
 };
+
+/// Whether gemm90 should start while the kernel before it ends. As measured on an H200: low tiles, of which several
+/// read the same weights, lose if k is long (256 x 4096 by 4096: 9 %).
+bool gemm90_overlaps(const Gemm90Tile& tile, int64_t k);
+/// The same with an epilogue: many tiles, which take long and all the power there is, lose 1 %.
+bool fused_gemm90_overlaps(const Gemm90Tile& tile, int64_t k, int64_t tiles, int sm_count);
 
 /// How gemm90_few.cuh takes few rows: as so many columns, and how it cuts up the weights.
 struct Gemm90FewPlan {

@@ -112,6 +112,22 @@ TEST(Gemm90Plan, FewerMultiprocessorsFewerBlocks) {
             "wgmma 128x256x64, 4 stages, a along k, b along k, stored by box, 32 blocks");
 }
 
+TEST(Gemm90Plan, OverlapsWhereThatPays) {
+  const auto overlaps = [](int64_t m, int64_t n, int64_t k) {
+    return plan_gemm90(make_space(m, n, k), facts())->overlaps;
+  };
+  for (const int64_t size : {1024, 2048, 4096}) EXPECT_TRUE(overlaps(size, size, size)) << size;
+  EXPECT_FALSE(overlaps(256, 4096, 4096));  // low tiles
+  EXPECT_TRUE(overlaps(256, 6144, 4096));
+  for (const int64_t n : {3584, 4096, 4608, 14336}) {
+    EXPECT_TRUE(overlaps(16, n, 4096)) << n;           // nearly all multiprocessors
+    EXPECT_EQ(overlaps(64, n, 4096), n != 4608) << n;  // half of them, or 72
+  }
+  const Gemm90Tile tile{128, 256, 2, 2, Gemm90Store::boxes};
+  EXPECT_TRUE(fused_gemm90_overlaps(tile, 4096, 264, 132));
+  EXPECT_FALSE(fused_gemm90_overlaps(tile, 4096, 265, 132));
+}
+
 TEST(Gemm90Plan, OutputsTheEngineCannotWriteGoByElement) {
   EXPECT_EQ(chosen(make_space(256, 257, 64)),
             "wgmma 128x128x64, 7 stages, a along k, b along k, stored by element, 6 blocks");

@@ -6,6 +6,7 @@
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/matmul/gemm90.h"
 #include "gpukit/ops/matmul/linear.h"
 
 namespace gpukit::cuda {
@@ -81,10 +82,11 @@ struct Shape {
       : tile{form.rows, form.columns, 2, 2, Gemm90Store::boxes} {
     const int64_t m = out.shape(0), n = out.shape(1), row_tiles = ceil_div(m, form.rows);
     const int64_t tiles = row_tiles * ceil_div(n, columns);
-    config = {.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles, runtime::current_sm_count(out.device()))),
+    const int sm_count = runtime::current_sm_count(out.device());
+    config = {.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles, sm_count)),
               .block_x = static_cast<unsigned>(tile.threads()),
               .shared_bytes = static_cast<unsigned>(tile.shared_bytes()),
-              .overlaps = true};
+              .overlaps = fused_gemm90_overlaps(tile, input.shape(1), tiles, sm_count)};
     space = {.m = static_cast<int32_t>(m),
              .n = static_cast<int32_t>(n),
              .k = static_cast<int32_t>(input.shape(1)),

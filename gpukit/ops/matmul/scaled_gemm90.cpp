@@ -8,6 +8,7 @@
 
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/overlap.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/matmul/gemm90.h"
@@ -113,7 +114,7 @@ void launch_few(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilo
   const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min(few.tiles, sm_count)),
                                  .block_x = static_cast<unsigned>(few.threads()),
                                  .shared_bytes = static_cast<unsigned>(shared),
-                                 .overlaps = true};
+                                 .overlaps = should_overlap(few.tiles, sm_count)};
   const jit::Boxes weights{read(p.b.data), layout(dtype, s.k, s.n, s.b.row, slice, few.rows)};
   const jit::Boxes rows{read(p.a.data), layout(dtype, s.k, s.m, s.a.row, slice, static_cast<int>(s.m))};
   const Gemm90Space space = space_of(s.n, s.m, s.k, few.tiles, 1, s.out_m);
@@ -147,7 +148,7 @@ void launch_tiles(const ScaledProduct& p, int out, bool blocked, const Gemm90Epi
   const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles(tile.columns), sm_count)),
                                  .block_x = static_cast<unsigned>(tile.threads()),
                                  .shared_bytes = static_cast<unsigned>(tile.shared_bytes()),
-                                 .overlaps = true};
+                                 .overlaps = fused_gemm90_overlaps(tile, s.k, tiles(tile.columns), sm_count)};
   const jit::Boxes a{read(p.a.data), layout(dtype, s.k, s.m, s.a.row, tile.slice(), kRows)};
   const jit::Boxes b{read(p.b.data), layout(dtype, s.k, s.n, s.b.row, tile.slice(), tile.columns)};
   const jit::Boxes result{write(p.out), layout(p.out.dtype(), s.n, s.m, s.out_m, tile.box_bytes() / out_bytes, 64)};
