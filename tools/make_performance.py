@@ -99,14 +99,10 @@ OBSTACLES = [
     ("mm_gemv_nvfp4_", "_vs_read", "decoding takes nearly all instructions there is time for"),
     *((f"mm_gemv_w8a16_m{rows}_", "_vs_m1", FEW_ROWS) for rows in (8, 16, 32)),
     ("mm_gemv_", "_vs_read", "starting and ending a kernel weighs more the fewer bytes it reads"),
-    *(
-        (begin, "", "64 rows by 4608 weights started early on 72 multiprocessors, beside busy ones; they no longer do")
-        for begin in ("mm_lt_min_", "mm_llm_nk_min_")
-    ),
     ("mm_fused_", "", "at the chip's power limit the product itself takes nearly all of the time"),
     *(
         (begin, "", "k is not split among blocks, for the bits of a row, so that few tiles leave multiprocessors idle")
-        for begin in ("mm_bf16_1024_", "mm_bf16_2048_", "mm_f16_1024_", "mm_f16_2048_", "mm_llm_")
+        for begin in ("mm_bf16_1024_", "mm_bf16_2048_", "mm_f16_1024_", "mm_f16_2048_", "mm_llm_", "mm_lt_")
     ),
 ]
 UNKNOWN = "not known yet"

@@ -69,6 +69,7 @@ def specs() -> Iterator[Spec]:
         (
             *((1, k, 72) for k in (1040, 9008, 18944, 29568)),
             *itertools.product((5, 11, 30), (272, 1296), (72, 4608, 14336, 18944)),
+            *itertools.product((40, 300), (272, 1296), (5000,)),
         ),
     ):
         rest = [a, None, format, "row", False, a, False, m, k, n]

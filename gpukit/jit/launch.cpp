@@ -21,12 +21,20 @@ std::string triple(const unsigned (&v)[3]) {
   return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) + ")";
 }
 
-/// A launch with its own copy of the parameters, to be issued again.
+/// What this thread launched last, and where. A kernel starts early only behind one that takes nearly all
+/// multiprocessors as it does: behind a smaller one its blocks would wait where kernels of other streams could run.
+thread_local struct {
+  const driver::Stream* stream = nullptr;
+  bool overlaps = false;
+} last_launch;
+
+/// A launch with its own copy of the parameters, to be issued again, by itself.
 class KeptLaunch {
  public:
   KeptLaunch(driver::FunctionHandle function, const driver::LaunchShape& shape, void** values,
              std::span<const uint32_t> sizes)
       : function_(function), shape_(shape) {
+    shape_.overlaps = false;
     size_t total = 0;
     for (uint32_t size : sizes) {
       offsets_.push_back(total);
@@ -74,11 +82,13 @@ void launch_on(const std::shared_ptr<driver::Stream>& stream, const Kernel& kern
   if (stream->control.load(std::memory_order_relaxed) != nullptr) kernel.function(device);
   runtime::Submission submission(stream, kernel.name());
   const driver::FunctionHandle function = kernel.function(device);
-  const driver::LaunchShape shape = shape_of(config);
+  driver::LaunchShape shape = shape_of(config);
+  shape.overlaps = config.overlaps && last_launch.stream == stream.get() && last_launch.overlaps;
   int code = runtime::code_of([&] { kernel.allow_shared(device, config.shared_bytes); });
   if (code == 0) code = submission.api().launch(function, shape, stream->handle(), values);
   if (code != 0) [[unlikely]]
     fail(submission, code, kernel, shape);
+  last_launch = {stream.get(), config.overlaps};
   if (submission.capturing()) [[unlikely]]
     submission.keep(KeptLaunch(function, shape, values, sizes));
   submission.done(code, uses);

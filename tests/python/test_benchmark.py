@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ElementTree
 from types import SimpleNamespace
 
@@ -35,7 +36,7 @@ from pygpukit.benchmark import (
     terminal_table,
 )
 from pygpukit.benchmark.reference import sampled_error
-from pygpukit.benchmark.timing import Timer, take_turns
+from pygpukit.benchmark.timing import Timer, enough_calls, take_turns
 from pygpukit.cli import main
 
 SMALL = ["--gemm", "--sizes", "33", "--warmup", "0", "--iterations", "3"]
@@ -578,3 +579,15 @@ def test_help_names_the_exit_codes(capsys):
 
 
 # On a GPU
+
+
+@pytest.mark.parametrize("count, ms, expected", [(1, 0, 16), (5, 0, 20), (20, 0, 20), (2, 4, 2)])
+def test_graphs_have_enough_calls(count, ms, expected):
+    done = []
+
+    def call():
+        done.append(0)
+        time.sleep(ms / 1e3)
+
+    assert len(enough_calls([call] * count, lambda: None)) == expected
+    assert len(done) == 2 * count

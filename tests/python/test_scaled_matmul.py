@@ -431,12 +431,18 @@ def test_products_wait_for_what_they_read(device, rng, format, m):
         gp.synchronize()
         expected.append(product(expected[-1] if expected else x, c))
     expected = [e.to_numpy().view(np.uint16) for e in expected]
-    for _ in range(10):
+    for turn in range(10):
         got = [x + 0.0]
         for i in range(3):
-            got.append(product(got[-1], codes[i] if _ % 2 else quantise(weights[i])))
+            got.append(product(got[-1], codes[i] if turn % 2 else quantise(weights[i])))
         for e, g in zip(expected, got[1:], strict=True):
             np.testing.assert_array_equal(g.to_numpy().view(np.uint16), e)
+
+    two = [gp.zeros((m, size), "bfloat16") for _ in range(2)]
+    for _ in range(10):  # the last one writes what the one before it reads
+        for i in range(3):
+            product(two[(i - 1) % 2] if i else x, codes[i], out=two[i % 2])
+        np.testing.assert_array_equal(two[0].to_numpy().view(np.uint16), expected[2])
 
     kept, outs, graph = x.copy(), [gp.zeros((m, size), "bfloat16") for _ in range(3)], gp.CudaGraph()
     graph.begin_capture()

@@ -30,9 +30,9 @@ struct CodeOf {
 /// Grid: at most a block for each tile. Block: few.threads(). Shared bytes: few.shared_bytes(). `w` maps the bytes of
 /// the weights in boxes of 128 by few.rows, `x` the tokens in boxes of 64 by few.tokens, both swizzled. `s` has no
 /// scales that change along k; else as in skinny_codes. kTaken: steps of k whose numbers a thread makes at once.
-/// kMost: the warpgroups that registers then allow.
-template <typename W, typename X, int Columns, int kChains, int kTaken, int kMost>
-__global__ void __launch_bounds__((kMost + 1) * 128, 1)
+/// kWarpgroups: as many as registers then allow.
+template <typename W, typename X, int Columns, int kChains, int kTaken, int kWarpgroups>
+__global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
     gemm90_few_codes(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
                      const uint8_t* weights, const void* x_scale, const void* scale, const void* bias,
                      const float* out_scale, const __grid_constant__ ScaledSpace s,
@@ -43,8 +43,8 @@ __global__ void __launch_bounds__((kMost + 1) * 128, 1)
   constexpr int kBoxBytes = Columns * 128, kProduct = kChains * Columns;  // of tokens; columns of a product
   constexpr int kChainSteps = kBytesChain / 16, kPartSteps = kBytesPart / 16, kSliceSteps = kSlice / 16, kBoxSteps = 4;
   // Of the registers that a block starts with, the warps that load leave most to those that multiply.
-  constexpr int kAtStart = 65536 / ((kMost + 1) * 128) / 8 * 8, kLoaderRegisters = 24;
-  constexpr int kRegisters = ((kMost + 1) * kAtStart - kLoaderRegisters) / kMost / 8 * 8;
+  constexpr int kAtStart = 65536 / ((kWarpgroups + 1) * 128) / 8 * 8, kLoaderRegisters = 24;
+  constexpr int kRegisters = ((kWarpgroups + 1) * kAtStart - kLoaderRegisters) / kWarpgroups / 8 * 8;
   static_assert(kPartSteps % kTaken == 0 && kChainSteps / kPartSteps % 2 == 0);
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);  // the same for all, as the compiler sees
@@ -195,7 +195,9 @@ __global__ void __launch_bounds__((kMost + 1) * 128, 1)
     const int hand = (way - 1) * 2 + turn % 2;
     barrier_wait(taken + hand * 8, turn / 2 % 2 ^ 1);
 #pragma unroll
-    for (int j = 0; j < kSums; j += 4) store_shared(place(hand, j), chain[j], chain[j + 1], chain[j + 2], chain[j + 3]);
+    for (int j = 0; j < kSums; j += 4)
+      store_shared(place(hand, j), {__float_as_uint(chain[j]), __float_as_uint(chain[j + 1]),
+                                    __float_as_uint(chain[j + 2]), __float_as_uint(chain[j + 3])});
     barrier_arrive(given + hand * 8);
   };
   const auto take_chains = [&](int from, int turn) {
@@ -230,7 +232,7 @@ __global__ void __launch_bounds__((kMost + 1) * 128, 1)
       wait_for(0);
       return base + stage * stage_bytes;
     };
-    const auto take_round = [&](int ways) {  // the last one
+    const auto take_round = [&](int ways) {  // the one before `turn`
 #pragma unroll 1
       for (int from = 1; from < ways; ++from) take_chains(from, turn - 1 - (from < last ? 0 : before));
     };

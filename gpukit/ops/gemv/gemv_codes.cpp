@@ -212,9 +212,9 @@ int64_t blocks_at_once(int64_t n, int rows, int fit, int sm_count) {
 }
 constexpr int kReserved = 1024;  // shared memory of a block that is not its own
 
-/// Of a multiprocessor `fit` blocks have room.
-bool overlaps(int64_t grid, int fit, const GemvCodesChip& chip) {
-  return chip.sm_major >= 9 && fit == 1 && should_overlap(grid, chip.sm_count);
+/// Where a block of one row has a multiprocessor for itself: its threads have 96 registers at least.
+bool overlaps(int64_t grid, int threads, const GemvCodesChip& chip) {
+  return chip.sm_major >= 9 && 2 * threads * 96 > 65536 && should_overlap(grid, chip.sm_count);
 }
 
 /// One row of x by e2m1. nullopt: x leaves too little of the chip's shared memory.
@@ -235,7 +235,7 @@ std::optional<GemvCodesPlan> plan_e2m1(const ScaledSpace& s, int form, const Gem
                        .grid = static_cast<unsigned>(grid),
                        .block = static_cast<unsigned>(warps * 32),
                        .shared_bytes = static_cast<unsigned>(shared),
-                       .overlaps = overlaps(grid, fit, chip)};
+                       .overlaps = overlaps(grid, warps * 32, chip)};
 }
 
 /// One row of x. nullopt: it is too long for the registers of a block, or its block for the chip's shared memory. The
@@ -272,7 +272,7 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int tok
                        .grid = static_cast<unsigned>(grid),
                        .block = static_cast<unsigned>(threads),
                        .shared_bytes = static_cast<unsigned>(shared),
-                       .overlaps = overlaps(grid, fit, chip),
+                       .overlaps = overlaps(grid, threads, chip),
                        .ordered = ordered};
 }
 
@@ -365,12 +365,11 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
     const std::pair<int64_t, int64_t> work = {rounds, int64_t{few.parts} * few.fills};
     if (best && work >= least) continue;
     few.ahead = static_cast<int>(std::min(s.k, rows <= kFewRows ? kAhead : kAheadOfMany));
-    few.ways = std::min({FewCodes90::kMaxWays, instance.warpgroups / few.parts, few.fills}) + 1;
-    do {
-      --few.ways;
+    for (few.ways = std::min({FewCodes90::kMaxWays, instance.warpgroups / few.parts, few.fills});; --few.ways) {
       const int room = chip.shared_per_block - FewCodes90::kExtraBytes - few.handed_bytes(columns);
       few.stages = std::min(FewCodes90::kMaxStages, room / few.stage_bytes(columns, chains)) / few.ways;
-    } while (few.stages < instance.stages && few.ways > 1);
+      if (few.stages >= instance.stages || few.ways == 1) break;
+    }
     if (few.stages < 2) continue;
     least = work;
     best = GemvCodesPlan{.form = number,

@@ -56,9 +56,6 @@ GPUKIT_DEVICE void load_shared(uint32_t (&to)[4], uint32_t shared) {
                : "r"(shared)
                : "memory");
 }
-GPUKIT_DEVICE void store_shared(uint32_t shared, float a, float b, float c, float d) {
-  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
-}
 
 /// Pairs of T in one register, the first in its low half.
 template <typename T>

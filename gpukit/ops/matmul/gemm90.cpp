@@ -323,7 +323,7 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
   const int64_t row_tiles = ceil_div(a.lanes, chosen.rows), tiles = row_tiles * ceil_div(b.lanes, chosen.columns);
   if (tiles * space.batches > kMax) return std::nullopt;
   plan.grid = static_cast<unsigned>(std::min<int64_t>(tiles * space.batches, facts.sm_count));
-  plan.overlaps = few ? should_overlap(tiles * space.batches, facts.sm_count) : gemm90_overlaps(plan.tile, space.k);
+  plan.overlaps = should_overlap(tiles * space.batches, facts.sm_count) && (few || gemm90_overlaps(plan.tile, space.k));
   plan.space = {.m = static_cast<int32_t>(a.lanes),
                 .n = static_cast<int32_t>(b.lanes),
                 .k = static_cast<int32_t>(space.k),
@@ -351,7 +351,7 @@ bool gemm90_overlaps(const Gemm90Tile& tile, int64_t k) {
   return k <= kShort || tile.rows > 64;
 }
 bool fused_gemm90_overlaps(const Gemm90Tile& tile, int64_t k, int64_t tiles, int sm_count) {
-  return tiles <= 2 * sm_count && gemm90_overlaps(tile, k);
+  return should_overlap(tiles, sm_count) && tiles <= 2 * sm_count && gemm90_overlaps(tile, k);
 }
 
 void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b) {

@@ -25,8 +25,8 @@ struct Gemm90Plan {
   std::string str() const;  // e.g. "wgmma 128x256, 4 stages, a along k, b along n, 132 blocks"
 };
 
-/// Whether gemm90 should start while the kernel before it ends. As measured on an H200: low tiles, of which several
-/// read the same weights, lose if k is long (256 x 4096 by 4096: 9 %).
+/// Whether gemm90, where it takes nearly all multiprocessors, should start while the kernel before it ends. As measured
+/// on an H200: low tiles, of which several read the same weights, lose if k is long (256 x 4096 by 4096: 9 %).
 bool gemm90_overlaps(const Gemm90Tile& tile, int64_t k);
 /// The same with an epilogue: many tiles, which take long and all the power there is, lose 1 %.
 bool fused_gemm90_overlaps(const Gemm90Tile& tile, int64_t k, int64_t tiles, int sm_count);

@@ -120,8 +120,8 @@ TEST(Gemm90Plan, OverlapsWhereThatPays) {
   EXPECT_FALSE(overlaps(256, 4096, 4096));  // low tiles
   EXPECT_TRUE(overlaps(256, 6144, 4096));
   for (const int64_t n : {3584, 4096, 4608, 14336}) {
-    EXPECT_TRUE(overlaps(16, n, 4096)) << n;           // nearly all multiprocessors
-    EXPECT_EQ(overlaps(64, n, 4096), n != 4608) << n;  // half of them, or 72
+    EXPECT_TRUE(overlaps(16, n, 4096)) << n;            // nearly all multiprocessors
+    EXPECT_EQ(overlaps(64, n, 4096), n == 14336) << n;  // tiles of 64
   }
   const Gemm90Tile tile{128, 256, 2, 2, Gemm90Store::boxes};
   EXPECT_TRUE(fused_gemm90_overlaps(tile, 4096, 264, 132));

@@ -89,7 +89,8 @@ GPUKIT_DEVICE void scatter_sums(const Lines& lines, Out* out, uint32_t buffers, 
   }
 }
 
-/// The tiles of a list, instead of AllTiles. Rows stand as rows or, `kTurned`, as columns.
+/// The tiles of a list, instead of AllTiles. Rows stand as rows or, `kTurned`, as columns. The list is read before
+/// run_gemm90 waits for the kernel before: these kernels do not overlap.
 template <bool kTurned>
 struct ListedTiles {
   static constexpr bool kScattered = true;

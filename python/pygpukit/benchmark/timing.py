@@ -28,7 +28,7 @@ __all__ = [
 Call = Callable[[], object]
 
 _ROUNDS = 5
-_GRAPH_CALLS, _GRAPH_US = 16, 3000.0  # of a graph, at least; unless it takes longer than that
+_GRAPH_CALLS, _GRAPH_US = 16, 3000.0  # what a graph has at least; but it should not take longer than that
 
 
 def _check_counts(where: str, warmup: int, iterations: int) -> None:
