@@ -1,7 +1,7 @@
 """The figures of matrix-vector products, `mm_gemv_*`: one row of bfloat16 by weights [n, k] in every format.
 
 Contenders: ours, torch's bfloat16 product, and a kernel that only reads as many bytes (weights and scales), the ceiling.
-It starts when the one before it has ended, where ours may start early: that microsecond is part of ours' share.
+It starts when the one before it has ended, where ours may start early: that microsecond is part of our share.
 A call per copy of the weights; up to 32 rows beside one.
 """
 

@@ -13,8 +13,7 @@ namespace {
 driver::LaunchShape shape_of(const LaunchConfig& config) {
   return {{config.grid_x, config.grid_y, config.grid_z},
           {config.block_x, config.block_y, config.block_z},
-          config.shared_bytes,
-          config.overlaps};
+          config.shared_bytes};
 }
 
 std::string triple(const unsigned (&v)[3]) {
