@@ -7,7 +7,7 @@
 
 namespace gpukit::cuda {
 
-inline constexpr std::array<VendorRow, 24> kVendorTable = {{
+inline constexpr std::array<VendorRow, 25> kVendorTable = {{
     {VendorFormat::bfloat16, Major::mn, 1024, 1024, 1024, 1024},
     {VendorFormat::bfloat16, Major::mn, 2048, 2048, 2048, 2048},
     {VendorFormat::bfloat16, Major::k, 1024, 1024, 1024, 1024},
@@ -17,7 +17,8 @@ inline constexpr std::array<VendorRow, 24> kVendorTable = {{
     {VendorFormat::bfloat16, Major::k, 128, 128, 3584, 4608},
     {VendorFormat::bfloat16, Major::k, 256, 256, 3584, 4608},
     {VendorFormat::bfloat16, Major::k, 128, 128, 4096, 4096},
-    {VendorFormat::bfloat16, Major::k, 128, 256, 4096, 6144},
+    {VendorFormat::bfloat16, Major::k, 256, 256, 4096, 4096},
+    {VendorFormat::bfloat16, Major::k, 128, 192, 4096, 6144},
     {VendorFormat::bfloat16, Major::k, 192, 192, 4096, 28672},
     {VendorFormat::bfloat16, Major::k, 128, 192, 14336, 4096},
     {VendorFormat::bfloat16, Major::k, 64, 256, 18944, 3584},
