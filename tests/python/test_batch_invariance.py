@@ -93,7 +93,7 @@ def test_rows_do_not_depend_on_their_batch(device, name):
 @pytest.mark.parametrize("name", [name for name in FORMATS if "weights" in name])
 def test_few_rows_of_layers(name, dtype):
     """Many chains of k, which clusters of 1, 2, 4 and 5 blocks share, one after the other and side by side; many
-    weights; the last chain cut short."""
+    weights; the last chain cut short; tiles of 32, 64 and 128 tokens."""
     rng = np.random.default_rng(9)
     form = FORMATS[name]
     form = Scaled(*form.a, *form.b, dtype=dtype)
@@ -101,6 +101,7 @@ def test_few_rows_of_layers(name, dtype):
         many, short = ((9000, 512), (14336, 256), (17000, 256)), ((72, 14400), (300, 320))
         for n, k in ((2000, 3584), (1040, 4096), (1040, 8192), (1040, 10240), (520, 19072), (9, 14336), *many, *short):
             Product(form, rng, 48, n, k, [1, 3, 8, 9, 16, 17, 32, 33]).check("the whole device")
+        Product(form, rng, 300, 5000, 640, [1, 30, 64, 129, 300]).check("the whole device")
 
 
 # What it rests on

@@ -236,13 +236,15 @@ def test_few_rows_of_float8(device, rng, format, n, k):
     "n, k", [(8, 16), (137, 528), (300, 4112), (30, 1296), (2401, 272), (5000, 1296), (14336, 144), (17000, 528)]
 )
 def test_rows_by_bytes(device, rng, format, n, k):
-    """Exact sums. Weights for less than a tile, for tiles of less than a warpgroup, for two turns of tiles; tokens for each
-    number of columns, for more than one tile, and for several turns; stages of k that warpgroups share unevenly."""
+    """Exact sums. Weights for less than a tile, for tiles of less than a warpgroup and of more than four, for two turns of
+    tiles; tokens for each number of columns, for more than one tile, and for several turns; stages of k that warpgroups
+    share unevenly."""
     b, by_weight, bias = rng.integers(-2, 3, (n, k)), 2.0 ** rng.integers(-2, 3, (n, 1)), rng.integers(-8, 9, n)
     if format == "int8":
         b[:, ::3] *= 60
     right, one = gp.from_numpy(b.astype(np.float32)).astype(format), np.array(4.0)
-    for m in (9000,) if n == 30 else (1, 2, 8, 9, 16, 17, 32, 33, 70) if n <= 137 else (5, 11, 30, 40):
+    many = (300,) if n == 5000 else ()
+    for m in (9000,) if n == 30 else (1, 2, 8, 9, 16, 17, 32, 33, 70) if n <= 137 else (5, 11, 30, 40, *many):
         a = rng.integers(-2, 3, (m, k))
         whole = a @ b.T.astype(np.float64)
         cases = (  # scales of b, bias, alpha, the product

@@ -1,8 +1,8 @@
-// gemm90_few_codes: tokens by weights of 8 bits whose scales do not change along k (sm_90a), up to 32 of them at the
+// gemm90_few_codes: tokens by weights of 8 bits whose scales do not change along k (sm_90a), few of them nearly at the
 // speed of memory, ended as scaled_matmul does. The order of sums is that of codes_order.cuh.
 //
 // The frame is that of gemm90_few: the weights are the rows of a tile, as many as make the work of all multiprocessors
-// the same, and up to 32 tokens its columns. But the threads that multiply take the codes of the weights from shared
+// the same, and up to 128 tokens its columns. But the threads that multiply take the codes of the weights from shared
 // memory, and give them to the tensor cores as numbers in registers. The tokens stay as they come.
 //
 // A product has 64 rows. Where a tile has so few weights that most of these would be empty, they are the same weights
@@ -30,22 +30,21 @@ struct CodeOf {
 /// Grid: at most a block for each tile. Block: few.threads(). Shared bytes: few.shared_bytes(). `w` maps the bytes of
 /// the weights in boxes of 128 by few.rows, `x` the tokens in boxes of 64 by few.tokens, both swizzled. `s` has no
 /// scales that change along k; else as in skinny_codes. kTaken: steps of k whose numbers a thread makes at once.
-/// kWarpgroups: as many as registers then allow.
-template <typename W, typename X, int Columns, int kChains, int kTaken, int kWarpgroups>
+/// kWarpgroups: as many as registers then allow. kLandings: 2 where the slices of a stage land apart, so that the first
+/// is multiplied while the next is on its way.
+template <typename W, typename X, int Columns, int kChains, int kTaken, int kWarpgroups, int kLandings>
 __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
     gemm90_few_codes(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
                      const uint8_t* weights, const void* x_scale, const void* scale, const void* bias,
                      const float* out_scale, const __grid_constant__ ScaledSpace s,
                      const __grid_constant__ FewCodes90 few) {
   constexpr int kSlice = FewCodes90::kSlice, kSlices = kBytesChain / kSlice;
-  // The slices of a large stage land apart: the first is multiplied while the next is on its way.
-  constexpr int kLandings = kChains * Columns == 64 ? kSlices : 1;
   constexpr int kBoxBytes = Columns * 128, kProduct = kChains * Columns;  // of tokens; columns of a product
-  constexpr int kChainSteps = kBytesChain / 16, kPartSteps = kBytesPart / 16, kSliceSteps = kSlice / 16, kBoxSteps = 4;
+  constexpr int kChainSteps = kBytesChain / 16, kSliceSteps = kSlice / 16, kBoxSteps = 4;
   // Of the registers that a block starts with, the warps that load leave most to those that multiply.
   constexpr int kAtStart = 65536 / ((kWarpgroups + 1) * 128) / 8 * 8, kLoaderRegisters = 24;
   constexpr int kRegisters = ((kWarpgroups + 1) * kAtStart - kLoaderRegisters) / kWarpgroups / 8 * 8;
-  static_assert(kPartSteps % kTaken == 0 && kChainSteps / kPartSteps % 2 == 0);
+  static_assert(kChainSteps / kTaken % 2 == 0 && (kLandings == 1 || kLandings == kSlices));
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);  // the same for all, as the compiler sees
   const int way_warps = few.parts * 4, loader = warp - few.ways * way_warps;
@@ -160,32 +159,28 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
 #pragma unroll
         for (int j = 0; j < 2; ++j) to[q][h + 2 * j] = Weights<W, X>::pair(codes[h][q][j]);
   };
-  float products[2][kProduct / 2];
-  const auto multiply = [&](float(&to)[kProduct / 2], const uint32_t(&with)[kTaken][4], uint32_t slices, int first) {
+  float products[kProduct / 2];
+  const auto multiply = [&](const uint32_t(&with)[kTaken][4], uint32_t slices, int first) {
     const uint64_t boxes = tile_descriptor(slices + tokens_at, 16, 1024) + first / kSliceSteps * (slice_bytes / 16);
     wgmma_fence();
 #pragma unroll
     for (int q = 0; q < kTaken; ++q) {
       const int step = (first + q) % kSliceSteps, at = step / kBoxSteps * (kChains * kBoxBytes) + step % kBoxSteps * 32;
-      WgmmaTaken<X, kProduct>::run(to, with[q], boxes + at / 16, (first + q) % kPartSteps);
+      WgmmaTaken<X, kProduct>::run(products, with[q], boxes + at / 16, first + q);
     }
     wgmma_commit();
   };
 
   // The sums of a thread that count: by chain, group and column, in this order.
   constexpr int kSums = Columns / 2, kTotals = kSums / kChains;
-  float chain[kSums], totals[kTotals];
-  const auto add_products = [&](float(&from)[kProduct / 2], bool first) {
-    keep_sums(from);
-#pragma unroll
-    for (int j = 0; j < kSums; ++j) {
-      const int h = j / (Columns / 4), c = j % (Columns / 4);
-      chain[j] = (first ? 0.0f : chain[j]) + from[(kChains == 2 ? h * (Columns / 2) : 0) + c / 2 * 4 + h * 2 + c % 2];
-    }
+  float totals[kTotals];
+  const auto sum = [&](int j) {
+    const int h = j / (Columns / 4), c = j % (Columns / 4);
+    return products[(kChains == 2 ? h * (Columns / 2) : 0) + c / 2 * 4 + h * 2 + c % 2];
   };
   const auto add_chains = [&] {
 #pragma unroll
-    for (int j = 0; j < kSums; ++j) totals[j % kTotals] += chain[j];
+    for (int j = 0; j < kSums; ++j) totals[j % kTotals] += sum(j);
   };
   // What the ways after the first hand to it, each in two places in turn, so that it need not wait for that.
   const auto place = [&](int hand, int j) {
@@ -196,8 +191,8 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
     barrier_wait(taken + hand * 8, turn / 2 % 2 ^ 1);
 #pragma unroll
     for (int j = 0; j < kSums; j += 4)
-      store_shared(place(hand, j), {__float_as_uint(chain[j]), __float_as_uint(chain[j + 1]),
-                                    __float_as_uint(chain[j + 2]), __float_as_uint(chain[j + 3])});
+      store_shared(place(hand, j), {__float_as_uint(sum(j)), __float_as_uint(sum(j + 1)), __float_as_uint(sum(j + 2)),
+                                    __float_as_uint(sum(j + 3))});
     barrier_arrive(given + hand * 8);
   };
   const auto take_chains = [&](int from, int turn) {
@@ -239,18 +234,17 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
     uint32_t slices = enter_stage();
     fetch(slices, 0);
     decode(numbers[0]);
-    // While some steps are multiplied, the next ones are decoded; while a part is, the one before is added up. What the
-    // other ways have of a round is added up a round later.
+    // While some steps are multiplied, the next ones are decoded. What the other ways have of a round is added up a
+    // round later.
 #pragma unroll 1
     for (int i = way; i < few.fills; i += few.ways, ++turn) {
 #pragma unroll
       for (int step = 0; step < kChainSteps; step += kTaken) {
-        const int next = step + kTaken, part = step / kPartSteps, left = stage;
+        const int next = step + kTaken, left = stage;
         const bool lands = kLandings > 1 && next < kChainSteps && next % kSliceSteps == 0;
         if (next < kChainSteps && !lands) fetch(slices, next);
-        multiply(products[part % 2], numbers[step / kTaken % 2], slices, step);
+        multiply(numbers[step / kTaken % 2], slices, step);
         if (step > 0) wgmma_wait<1>();
-        if (part > 0 && step % kPartSteps == 0) add_products(products[(part + 1) % 2], part == 1);
         if (lands) {
           wait_for(next / kSliceSteps);
           fetch(slices, next);
@@ -263,7 +257,7 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
         decode(numbers[next / kTaken % 2]);
         if (next == kChainSteps) {
           wgmma_wait<0>();
-          add_products(products[part % 2], false);
+          keep_sums(products);
           if (lane == 0) barrier_arrive(empty + left * 8);
         }
       }

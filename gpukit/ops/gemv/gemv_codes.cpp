@@ -70,11 +70,16 @@ std::string arguments(std::initializer_list<int> numbers) {
   return text;
 }
 
+/// Pairs of rows that one row of a meets at a time in the order of several, instead of those of the form: this leaves
+/// registers for more warps.
+constexpr int kOrderedPairs = 1;
+
 /// All kernels can have the order of codes_order.cuh, that for one row among them. group: 0 where scales do not change
 /// along k.
 bool has_order(int group, int64_t token_bytes) { return group == 0 && token_bytes == 2; }
 
-/// Of a form, by rounds less 1 where these have kernels of their own. `ordered`: with the sums of several rows.
+/// Of a form, by rounds less 1 where these have kernels of their own. `ordered`: with the sums of several rows, and one
+/// number of rounds.
 std::vector<jit::KernelSet> make_vector_sets(const Form& f, bool ordered) {
   std::vector<jit::KernelSet> sets;
   if (ordered && !has_order(f.group, 2)) return sets;
@@ -83,12 +88,13 @@ std::vector<jit::KernelSet> make_vector_sets(const Form& f, bool ordered) {
                       std::vector{"gpukit::gemv_e2m1<{T}" + arguments({f.group}) + ">"}, f.tokens);
     return sets;
   }
-  for (int rounds = 1; rounds <= gemv_codes_max_rounds(is_packed(f.weights)); ++rounds)
-    sets.emplace_back(
-        "gpukit/ops/gemv/gemv_codes.cuh",
-        std::vector{std::string("gpukit::gemv_codes<") + type_of(f.weights) + ", {T}" + arguments({f.pairs, f.group}) +
-                    (f.zero ? ", true" : ", false") + arguments({rounds}) + (ordered ? ", true>" : ">")},
-        ordered ? kHalves : f.tokens);
+  const int least = ordered ? kGemvCodesOrderedRounds : 1;
+  for (int rounds = least; rounds <= gemv_codes_max_rounds(is_packed(f.weights)); ++rounds)
+    sets.emplace_back("gpukit/ops/gemv/gemv_codes.cuh",
+                      std::vector{std::string("gpukit::gemv_codes<") + type_of(f.weights) + ", {T}" +
+                                  arguments({ordered ? kOrderedPairs : f.pairs, f.group}) +
+                                  (f.zero ? ", true" : ", false") + arguments({rounds}) + (ordered ? ", true>" : ">")},
+                      ordered ? kHalves : f.tokens);
   return sets;
 }
 
@@ -148,15 +154,17 @@ const jit::KernelSet& few_set(const GemvCodesPlan& plan) {
   return few_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(tokens * std::ssize(kFewClusters) + cluster)];
 }
 
-/// Instances of gemm90_few_codes: columns, chains side by side, steps that are decoded at once, warpgroups, and the
-/// stages that each of several ways should have.
+/// Instances of gemm90_few_codes: columns, chains side by side, steps that are decoded at once, warpgroups, landings,
+/// the stages that each of several ways should have, and where 32 columns or more are tiles of many tokens, the time
+/// that a stage takes a warpgroup, as measured on an H200, in hundredths of a microsecond.
 struct FewCodes90Instance {
-  int columns, chains, taken, warpgroups, stages;
-  static constexpr int kMaxColumns = 32;
+  int columns, chains, taken, warpgroups, landings, stages, stage_time;
 };
-/// Of several that are as good, the first is taken.
-constexpr FewCodes90Instance kFewCodes90[] = {{8, 2, 4, 4, 3},  {8, 1, 4, 4, 3},  {16, 2, 4, 4, 3},
-                                              {16, 1, 4, 4, 3}, {32, 1, 2, 4, 2}, {32, 2, 4, 3, 2}};
+/// Of several that are as good, the first is taken. Five warpgroups are for tiles of more than 128 weights.
+constexpr FewCodes90Instance kFewCodes90[] = {
+    {8, 2, 4, 4, 1, 3, 0},   {8, 1, 4, 4, 1, 3, 0},    {8, 2, 4, 5, 2, 3, 0},   {16, 2, 4, 4, 1, 3, 0},
+    {16, 1, 4, 4, 1, 3, 0},  {16, 2, 2, 5, 2, 3, 0},   {32, 1, 4, 4, 1, 2, 45}, {32, 2, 4, 4, 2, 2, 45},
+    {64, 1, 4, 3, 2, 2, 60}, {128, 1, 4, 2, 1, 2, 105}};
 
 /// By form, where its scales do not change along k, and kFewCodes90.
 const std::vector<std::vector<jit::KernelSet>> few90_sets = [] {
@@ -164,11 +172,12 @@ const std::vector<std::vector<jit::KernelSet>> few90_sets = [] {
   for (size_t i = 0; i < std::size(kForms); ++i) {
     if (kForms[i].group != 0) continue;
     for (const FewCodes90Instance& instance : kFewCodes90)
-      sets[i].emplace_back(
-          "gpukit/ops/gemv/gemm90_few_codes.cuh",
-          std::vector{std::string("gpukit::gemm90_few_codes<") + type_of(kForms[i].weights) + ", {T}" +
-                      arguments({instance.columns, instance.chains, instance.taken, instance.warpgroups}) + ">"},
-          kHalves, std::vector<std::string>{"90a"});
+      sets[i].emplace_back("gpukit/ops/gemv/gemm90_few_codes.cuh",
+                           std::vector{std::string("gpukit::gemm90_few_codes<") + type_of(kForms[i].weights) + ", {T}" +
+                                       arguments({instance.columns, instance.chains, instance.taken,
+                                                  instance.warpgroups, instance.landings}) +
+                                       ">"},
+                           kHalves, std::vector<std::string>{"90a"});
   }
   return sets;
 }();
@@ -177,7 +186,8 @@ const std::vector<std::vector<jit::KernelSet>> few90_sets = [] {
 const jit::KernelSet& set_for(int form, int tokens, int rounds, bool ordered = false) {
   const size_t i = static_cast<size_t>(form);
   if (tokens == 1)
-    return (ordered ? ordered_vector_sets : vector_sets)[i][kForms[i].pairs == 0 ? 0 : static_cast<size_t>(rounds - 1)];
+    return ordered ? ordered_vector_sets[i][0]
+                   : vector_sets[i][kForms[i].pairs == 0 ? 0 : static_cast<size_t>(rounds - 1)];
   return tokens == 16 ? sets_of_16[i] : sets_of_64[i];
 }
 
@@ -217,6 +227,12 @@ bool overlaps(int64_t grid, int threads, const GemvCodesChip& chip) {
   return chip.sm_major >= 9 && 2 * threads * 96 > 65536 && should_overlap(grid, chip.sm_count);
 }
 
+/// The shared memory of a block so that no more than `blocks` fit a multiprocessor: early ones then spread as all do.
+int share_of_memory(int64_t blocks, const GemvCodesChip& chip) {
+  constexpr int64_t kUnit = 128;
+  return static_cast<int>(((chip.shared_per_block + kReserved) / blocks - kReserved) / kUnit * kUnit);
+}
+
 /// One row of x by e2m1. nullopt: x leaves too little of the chip's shared memory.
 std::optional<GemvCodesPlan> plan_e2m1(const ScaledSpace& s, int form, const GemvCodesChip& chip) {
   constexpr int kLeastWarps = 4;
@@ -245,14 +261,14 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int tok
   const Form& f = kForms[form];
   if (f.pairs == 0) return plan_e2m1(s, form, chip);
   const bool packed = is_packed(f.weights);
-  const int rows = 2 * f.pairs;
+  const int rows = 2 * (ordered ? kOrderedPairs : f.pairs);
   const int stage = gemv_codes_stage_bytes(gemv_codes_scale_words(packed, f.group, f.zero, rows), rows);
   const int64_t warp_columns = ceil_div(packed ? s.k / 2 : s.k, 32 * kGranuleBytes);
   const int most_rows = 48, least_rows = ordered ? 8 : 16;  // of a batch
-  int rounds = 1, warps = 0, batch = 0, shared = 0;
+  int rounds = ordered ? kGemvCodesOrderedRounds : 1, warps = 0, batch = 0, shared = 0;
   const auto fits = [&] {
     warps = static_cast<int>(ceil_div(warp_columns, rounds));
-    if (warps * 32 > gemv_codes_max_threads(rounds)) return false;
+    if (warps * 32 > gemv_codes_max_threads(rounds, ordered)) return false;
     for (batch = most_rows; batch >= least_rows; batch -= least_rows) {
       shared = gemv_codes_shared_bytes(warps, rounds, rows, packed, ordered, token_bytes, stage, batch);
       if (shared <= chip.shared_per_block) return true;
@@ -262,9 +278,11 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int tok
   while (!fits())
     if (++rounds > gemv_codes_max_rounds(packed)) return std::nullopt;
   const int threads = warps * 32;
-  const int fit =
-      std::min(gemv_codes_max_threads(rounds) / threads, (chip.shared_per_block + kReserved) / (shared + kReserved));
-  const int64_t grid = std::min(blocks_at_once(s.n, rows, fit, chip.sm_count), ceil_div(s.n, rows));
+  const int fit = std::min(gemv_codes_max_threads(rounds, ordered) / threads,
+                           (chip.shared_per_block + kReserved) / (shared + kReserved));
+  const int64_t at_once = blocks_at_once(s.n, rows, fit, chip.sm_count), grid = std::min(at_once, ceil_div(s.n, rows));
+  const bool fills = ordered && chip.sm_major >= 9 && grid == at_once;
+  if (fills) shared = share_of_memory(at_once / chip.sm_count, chip);
   return GemvCodesPlan{.form = form,
                        .tokens = 1,
                        .rounds = rounds,
@@ -272,7 +290,7 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int tok
                        .grid = static_cast<unsigned>(grid),
                        .block = static_cast<unsigned>(threads),
                        .shared_bytes = static_cast<unsigned>(shared),
-                       .overlaps = overlaps(grid, threads, chip),
+                       .overlaps = fills || overlaps(grid, threads, chip),
                        .ordered = ordered};
 }
 
@@ -336,18 +354,18 @@ std::optional<GemvCodesPlan> plan_few(const ScaledSpace& s, int number, const Ge
 
 /// How gemm90_few_codes shares a product: in as few rounds of tiles as its warpgroups allow, each tile as small as
 /// makes the work of all multiprocessors the same. What counts is how many rounds there are, then how many stages the
-/// warpgroups of a tile multiply.
+/// warpgroups of a tile multiply; between tiles of 32, 64 and 128 of many tokens, the time of these.
 std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const GemvCodesChip& chip) {
-  constexpr int64_t kMinRows = 8, kMostTiles = int64_t{1} << 30;
+  constexpr int64_t kMinRows = 8, kManyColumns = 32, kMostTiles = int64_t{1} << 30;
   constexpr int64_t kFewRows = 64, kAhead = 1024, kAheadOfMany = 512;  // bytes
   if (chip.sm_major != 9 || kForms[number].group != 0) return std::nullopt;
   std::optional<GemvCodesPlan> best;
   std::pair<int64_t, int64_t> least = {};
+  int64_t least_time = 0;
   for (int i = 0; i < static_cast<int>(std::size(kFewCodes90)); ++i) {
     const FewCodes90Instance& instance = kFewCodes90[i];
     const int columns = instance.columns, chains = instance.chains, part_rows = FewCodes90::part_rows(chains);
-    if (columns < std::min<int64_t>(s.m, FewCodes90Instance::kMaxColumns) || (best && columns != best->tokens))
-      continue;
+    if (columns < std::min(s.m, kManyColumns) || (best && columns != best->tokens && s.m <= best->tokens)) continue;
     const int64_t token_tiles = ceil_div(s.m, columns),
                   least_tiles = ceil_div(s.n, int64_t{instance.warpgroups} * part_rows);
     const int64_t rounds = ceil_div(least_tiles * token_tiles, chip.sm_count);
@@ -363,7 +381,8 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
     few.tiles = static_cast<int>(tiles);
     few.fills = static_cast<int>(ceil_div(s.k, chains * kBytesChain));
     const std::pair<int64_t, int64_t> work = {rounds, int64_t{few.parts} * few.fills};
-    if (best && work >= least) continue;
+    const int64_t time = work.first * work.second * instance.stage_time;
+    if (best && (columns == best->tokens ? work >= least : time >= least_time)) continue;
     few.ahead = static_cast<int>(std::min(s.k, rows <= kFewRows ? kAhead : kAheadOfMany));
     for (few.ways = std::min({FewCodes90::kMaxWays, instance.warpgroups / few.parts, few.fills});; --few.ways) {
       const int room = chip.shared_per_block - FewCodes90::kExtraBytes - few.handed_bytes(columns);
@@ -372,6 +391,7 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
     }
     if (few.stages < 2) continue;
     least = work;
+    least_time = time;
     best = GemvCodesPlan{.form = number,
                          .tokens = columns,
                          .rounds = 0,
@@ -427,6 +447,7 @@ void launch_few90(const ScaledProduct& p, const GemvCodesPlan& plan) {
 
 std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvCodesChip& chip, bool one_order) {
   constexpr int64_t kMax = int64_t{1} << 30;
+  constexpr int64_t kManyRows = 64;  // of weights on a multiprocessor: gemm90_few_codes is as fast for one row of a
   const ScaledSpace& s = p.space;
   if (s.experts != 0 || s.k == 0 || std::max({s.m, s.n, s.k}) > kMax) return std::nullopt;
   // Where one order is wanted, a row is judged as the matrix it may be a slice of.
@@ -450,13 +471,16 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
   if (number < 0) return std::nullopt;
   const Form& form = kForms[number];
 
+  // The copy engine walks forward alone.
+  const bool forward = s.n == 1 || s.b.row > 0;
   if (tokens == 1) {
+    if (one_order && forward && s.n > kManyRows * chip.sm_count)
+      if (const auto few = plan_few90(s, number, chip)) return few;
     const auto plan = plan_vector(s, number, token_bytes, one_order, chip);
     if (plan || find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype(), 16) < 0) return plan;
     tokens = 16;
   }
-  // The copy engine walks forward alone.
-  if ((s.m == 1 || s.a.row > 0) && (s.n == 1 || s.b.row > 0)) {
+  if (forward && (s.m == 1 || s.a.row > 0)) {
     if (const auto few = plan_few(s, number, chip)) return few;
     if (const auto few = plan_few90(s, number, chip)) return few;
   }

@@ -4,7 +4,7 @@
 // walks a run of rows, 2 kPairs at a time: a warp copies its 512 bytes of them, and their scales, ahead into shared
 // memory, each thread what it will read, and waits for nobody. A warp's 512 bytes are 8 chunks, one for each quad of
 // lanes. A fragment's rows are the chunks of a pair of rows of w, its columns the same chunks of x: the sums of
-// products lie on its diagonal, and what lies beside it is dropped.
+// products lie on its diagonal, and what lies beside it is dropped. The chunks of a quad in all rounds are one sum.
 //
 // What counts is the number of instructions for the 512 bytes of a warp: a scheduler of SM 90 has time for about 100 of
 // them. x is asked for after the first rows: a kernel's start is the memory's latency, and all blocks want the same x.
@@ -51,7 +51,7 @@ GPUKIT_DEVICE int shared_word(int t, int i) {
 }
 
 /// What a lane of gemv_codes does with 16 bytes of each row of a group.
-/// kOrdered: sums are those of codes_order.cuh: a chunk is a part, and its steps are of 16 neighbours.
+/// kOrdered: sums are those of codes_order.cuh: the chunks of a quad are neighbours, as are the 16 of a step.
 template <typename W, typename X, int kPairs, int kGroup, bool kZero, bool kOrdered>
 struct CodesMath {
   using T = typename TokenMath<X>::type;
@@ -63,7 +63,7 @@ struct CodesMath {
   static constexpr int kParts = kPromote && kGroup < kChunkK ? kChunkK / kGroup : 1;    // of a chunk, by its scales
   static constexpr int kTokenBytes = static_cast<int>(sizeof(X));
   static constexpr bool kTokenGroups = kPromote && kTokenBytes == 1;
-  static_assert(!kOrdered || (!kPromote && kTokenBytes == 2 && kChunkK == kBytesPart && kRows == 4));
+  static_assert(!kOrdered || (!kPromote && kTokenBytes == 2));
   static constexpr int kTokenLoads = kLaneK * kTokenBytes / 16;  // of 16 bytes
 
   /// The numbers of x that the words of a lane meet, in the pairs that decode() makes; their scale where it changes;
@@ -90,32 +90,34 @@ struct CodesMath {
   /// Of the two sums of a row that a lane holds, the one in the column that is its quad's own.
   static GPUKIT_DEVICE float own(float even, float odd) { return threadIdx.x % 8 < 4 ? even : odd; }
 
-  /// Where a lane puts what it copies of 512 bytes of a row, and where it finds its word of step `i`: every step reads
-  /// from all banks.
-  static GPUKIT_DEVICE uint32_t copy_at(int lane) { return kOrdered ? (lane ^ lane / 8) * 16 : lane * 16; }
-  static GPUKIT_DEVICE uint32_t word_at(int lane, int i) { return (lane / 4 * 4 + (i ^ lane / 8)) * 16 + lane % 4 * 4; }
-  /// The words of a lane in 512 bytes of a row.
-  static GPUKIT_DEVICE void take_words(uint32_t (&to)[4], uint32_t row, int lane) {
+  /// Where a lane puts what it copies of 512 bytes of a row. In order, a pair of rounds copies a line of 128 bytes for
+  /// every quad, each round those of four quads; each line has its granules in an order of its own.
+  static GPUKIT_DEVICE uint32_t copy_at(int lane, int round) {
+    return (kOrdered ? lane ^ (lane / 8 + round % 2 * 4) : lane) * 16;
+  }
+  /// The words of a lane in 512 bytes of a row, given its copy; in order, given that of the first round of a pair: a
+  /// matrix is a step, its rows the granules of the quads, from all banks.
+  static GPUKIT_DEVICE void take_words(uint32_t (&to)[4], uint32_t row, int round, int lane, int stage_bytes) {
     if constexpr (kOrdered) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) to[i] = load_word(row + word_at(lane, i));
+      const int quad = lane % 8, granule = quad % 4 * 8 + ((round % 2 * 4 + lane / 8) ^ quad);
+      load_matrices(to, row + quad / 4 * stage_bytes + granule * 16);
     } else {
       load_shared(to, row + lane * 16);
     }
   }
 
-  /// Tokens of x of a warp, whose numbers lie in order.
-  static GPUKIT_DEVICE void take_tokens(Tokens& to, uint32_t x, int lane) {
+  /// Tokens of a round, of the x of a warp, whose numbers lie in order.
+  static GPUKIT_DEVICE void take_tokens(Tokens& to, uint32_t x, int round, int lane) {
     if constexpr (kOrdered) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int k = lane / 4 * kChunkK + i * 16 + lane % 4 * 4;
+        const int k = lane / 4 * kBytesChain + round * kChunkK + i * 16 + lane % 4 * 4;
         load_shared(to.pairs[i][0], to.pairs[i][1], x + k * kTokenBytes);
       }
     } else {
       uint32_t v[kTokenLoads][4];
 #pragma unroll
-      for (int i = 0; i < kTokenLoads; ++i) load_shared(v[i], x + token_at(lane, i));
+      for (int i = 0; i < kTokenLoads; ++i) load_shared(v[i], x + round * (kTokenLoads * 512) + token_at(lane, i));
       arrange(to, v);
     }
   }
@@ -217,7 +219,7 @@ struct CodesMath {
 /// those of float8 weights do. x and the rows of w and of scales that change along k are dense. x, w, its stride and
 /// its k are multiples of 16 bytes. Zero points lie as the scales do, the first at a multiple of 4 bytes.
 template <typename W, typename X, int kPairs, int kGroup, bool kZero, int kRounds, bool kOrdered = false>
-__global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
+__global__ void __launch_bounds__(gemv_codes_max_threads(kRounds, kOrdered), 1)
     gemv_codes(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
                const float* tensor_scale, const void* bias, const float* out_scale,
                const __grid_constant__ ScaledSpace s, const __grid_constant__ GemvCodesRows rows) {
@@ -227,6 +229,8 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
   constexpr int kStageBytes = gemv_codes_stage_bytes(kScaleWords, kRows), kScalesAt = kRows * 512;
   constexpr int kStaged = kRounds * Math::kTokenLoads * 512;  // of x, a warp
   static_assert(kStages % kRounds == 0, "a slot belongs to a round");
+  static_assert(!kOrdered || (kRounds * Math::kChunkK == kBytesChain && kRounds % 2 == 0));
+  constexpr int kPending = (kOrdered ? kStages / 2 : kStages) - 1;  // copies while one is read
   extern __shared__ __align__(16) uint8_t shared[];
   const int thread = static_cast<int>(threadIdx.x), warps = static_cast<int>(blockDim.x) / 32;
   const int lane = thread % 32, warp = thread / 32, g = lane / 4, t = lane % 4;
@@ -240,7 +244,7 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
   const uint32_t ring = shared_address(shared) + warp * (kStages * kStageBytes);
   const uint32_t staged = shared_address(shared) + warps * (kStages * kStageBytes) + warp * kStaged;
   float* const slots = reinterpret_cast<float*>(shared + warps * (kStages * kStageBytes + kStaged));
-  const int pitch = gemv_codes_pitch(warps, kRounds, kRows, kOrdered);
+  const int pitch = gemv_codes_pitch(warps, kRows, kOrdered);
 
   // Where this thread's bytes begin in a row, and its word of the warp's scales: those of a row, 32 at a time. A thread
   // past the end of a row takes the last ones of it, which meet zeros of x.
@@ -251,9 +255,9 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
   uint32_t column[kRounds], scale_column[kRounds];
 #pragma unroll
   for (int j = 0; j < kRounds; ++j) {
-    const int at = (warp + j * warps) * 32;
-    inside[j] = at < granules;
-    column[j] = static_cast<uint32_t>(min(at + lane, granules - 1));
+    const int at = kOrdered ? warp * (kRounds * 32) + j % 2 * 64 + j / 2 * 8 : (warp + j * warps) * 32;
+    inside[j] = (kOrdered ? warp * (kRounds * 32) : at) < granules;
+    column[j] = static_cast<uint32_t>(min(at + (kOrdered ? lane / 8 * 16 + lane % 8 : lane), granules - 1));
     if constexpr (kCopies != 0) {
       const int c = lane % kRowWords, word = kBlocks ? (at / 4 + c) * Math::kChunkK / kGroup : at / 32 * kRowWords + c;
       scale_column[j] = static_cast<uint32_t>(min(word, (k_size - 1) / kGroup));
@@ -275,7 +279,7 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
       const uint8_t* p = from + column[j] * 16u;
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
-        copy_streamed_if(r < left, to + r * 512 + Math::copy_at(lane), p, policy);
+        copy_streamed_if(r < left, to + r * 512 + Math::copy_at(lane, j), p, policy);
         p += s.b.row;
       }
 #pragma unroll
@@ -307,7 +311,8 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
     for (int j = 0; j < kRounds; ++j)
 #pragma unroll
       for (int i = 0; i < Math::kTokenLoads; ++i) {
-        const int k = (warp + j * warps) * (32 * Math::kLaneK) + (i * 32 + lane) * (16 / Math::kTokenBytes);
+        const int run = kOrdered ? warp * kRounds + j : warp + j * warps;
+        const int k = run * (32 * Math::kLaneK) + (i * 32 + lane) * (16 / Math::kTokenBytes);
         copy_cached_async(staged + (j * Math::kTokenLoads + i) * 512 + lane * 16, x + (k < k_size ? k : 0),
                           k < k_size ? 16 : 0);
       }
@@ -317,28 +322,26 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
   for (int i = 0; i < kStages; ++i) {
     copy(i % kRounds, ring + i * kStageBytes);
     if (i == 0) copy_x();
-    commit_copies();
+    if (!kOrdered || i % 2 == 1) commit_copies();
   }
 
   // What a thread has of the end of a row: one of 8 threads for a group of rows, or for each of its rows.
-  constexpr int kFinishers = kOrdered ? 32 : 8;  // threads of a group
+  constexpr int kFinishers = kOrdered ? 8 * kRows : 8;  // threads of a group
   const int groups = min(warps * (32 / kFinishers), rows.batch / kRows), batch = groups * kRows;
   const int my_group = thread / kFinishers, my_row = kOrdered ? thread / 8 % kRows : thread % 8;
   const float x_factor = row_scale(s.a, x_scale, nullptr, 0, 0);
   const auto factor_of = [&](int row) {
     return my_row < kRows && my_group < groups && row < end ? row_scale(s.b, scale, tensor_scale, 0, row) : 0.0f;
   };
-  /// The sum of a row's chunks, in order. Eight threads of a row add up a chain each, and then all eight.
+  /// The sum of a row's chains, in order, of which eight threads have one each.
   const auto add_chains = [&](const float* sums) {
-    static_assert(kBytesChain == 4 * kBytesPart);
     const int chains = (k_size + kBytesChain - 1) / kBytesChain;
-    const float4* const from = reinterpret_cast<const float4*>(sums + my_row * (pitch / kRows));
+    const float* const from = sums + my_row * (pitch / kRows);
     float total = 0.0f;
 #pragma unroll 2
     for (int first = 0; first < chains; first += 8) {
       const int mine = first + thread % 8;
-      const float4 parts = mine < chains ? from[mine] : float4{0.0f, 0.0f, 0.0f, 0.0f};
-      const float chain = parts.x + parts.y + parts.z + parts.w;
+      const float chain = mine < chains ? from[mine] : 0.0f;
 #pragma unroll
       for (int i = 0; i < 8; ++i) total += __shfl_sync(0xffffffffu, chain, i, 8);
     }
@@ -369,11 +372,11 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
   };
 
   typename Math::Tokens tokens[kRounds];
-  wait_copies<kStages - 1>();
+  wait_copies<kPending>();
   __syncwarp();
 #pragma unroll
   for (int j = 0; j < kRounds; ++j) {
-    Math::take_tokens(tokens[j], staged + j * (Math::kTokenLoads * 512), lane);
+    Math::take_tokens(tokens[j], staged, j, lane);
     if constexpr (Math::kTokenGroups) {
       const int k = ((warp + j * warps) * 8 + g) * Math::kChunkK;
       tokens[j].scale = group_scale(s.a, x_scale, 0, 0, k < k_size ? k : 0);
@@ -388,11 +391,11 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
     const float w_factor = factor_of(my_at);
     float* to = slots + buffer * groups * pitch + (warp * 8 + g) * (kOrdered ? 1 : kRows);
     // Chunk g's sum is in column g of row g: with lane t = g / 2.
-    const auto keep = [&](const typename Math::Sums& sums, int j) {
+    const auto keep = [&](const typename Math::Sums& sums) {
       if (t != g / 2) return;
       if constexpr (kOrdered) {
 #pragma unroll
-        for (int r = 0; r < kRows; ++r) to[j * warps * 8 + r * (pitch / kRows)] = Math::total(sums, r);
+        for (int r = 0; r < kRows; ++r) to[r * (pitch / kRows)] = Math::total(sums, r);
       } else {
 #pragma unroll
         for (int r = 0; r < kRows; r += 2)
@@ -404,12 +407,15 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
       typename Math::Sums sums = {};
 #pragma unroll
       for (int j = 0; j < kRounds; ++j) {
-        wait_copies<kStages - 1>();
-        __syncwarp();
-        const uint32_t at = ring + slot;
+        if (!kOrdered || j % 2 == 0) {
+          wait_copies<kPending>();
+          __syncwarp();
+        }
+        const uint32_t at = ring + slot, first_of_pair = at - (kOrdered ? j % 2 * kStageBytes : 0);
         typename Math::Pair pairs[kPairs];
 #pragma unroll
-        for (int r = 0; r < kRows; ++r) Math::take_words(pairs[r / 2].words[r % 2], at + r * 512, lane);
+        for (int r = 0; r < kRows; ++r)
+          Math::take_words(pairs[r / 2].words[r % 2], first_of_pair + r * 512, j, lane, kStageBytes);
         if constexpr (Math::kPromote) {
 #pragma unroll
           for (int i = 0; i < kParts; ++i) {
@@ -432,16 +438,15 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds), 1)
           }
         }
         if constexpr (kScaleWords != 0 || kOrdered) __syncwarp();  // all have read what others copied
-        copy(j, at);
-        commit_copies();
+        if (!kOrdered || j % 2 == 1) {
+          if (kOrdered) copy(j - 1, first_of_pair);
+          copy(j, at);
+          commit_copies();
+        }
         slot = slot + kStageBytes == kStages * kStageBytes ? 0 : slot + kStageBytes;
         if (inside[j]) Math::multiply(sums, pairs, tokens[j]);
-        if constexpr (kOrdered) {
-          keep(sums, j);
-          sums = {};
-        }
       }
-      if constexpr (!kOrdered) keep(sums, 0);
+      keep(sums);
       to += pitch;
     }
     __syncthreads();

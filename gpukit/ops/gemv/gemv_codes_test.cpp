@@ -339,15 +339,20 @@ TEST(GemvCodes, RowsByBytesTakeWgmma) {
   for (DType w : {DType::int8, DType::float8_e4m3})
     for (const Case& c : {Case{2, 4096, 14336, 8, 32, 1, 3, 128, 28}, Case{8, 4608, 3584, 8, 35, 2, 2, 132, 7},
                           Case{8, 28672, 4096, 8, 218, 4, 1, 132, 16}, Case{9, 8192, 8192, 16, 63, 2, 1, 131, 16},
-                          Case{16, 14336, 4096, 16, 109, 4, 1, 132, 8}, Case{16, 18944, 3584, 16, 144, 3, 1, 132, 14},
+                          Case{16, 14336, 4096, 16, 109, 4, 1, 132, 8},
+                          // Tiles of more than 128 weights have a fifth warpgroup.
+                          Case{8, 18944, 3584, 8, 144, 5, 1, 132, 7}, Case{16, 18944, 3584, 16, 144, 5, 1, 132, 7},
                           Case{17, 8192, 8192, 32, 63, 1, 3, 131, 32},
                           // Tiles in turns, and stages that do not go up in the ways.
                           Case{9000, 30, 1296, 32, 30, 1, 2, 282, 3},
                           // One chain at a time where two would take as long: half as many tiles read the tokens.
                           Case{32, 28672, 4096, 32, 218, 4, 1, 132, 16}, Case{32, 14336, 4096, 32, 109, 2, 2, 132, 16},
-                          Case{32, 18944, 3584, 32, 144, 3, 1, 132, 14}, Case{64, 14336, 4096, 32, 218, 4, 1, 132, 16},
-                          Case{64, 28672, 4096, 32, 218, 4, 1, 264, 16}, Case{64, 4096, 14336, 32, 63, 1, 3, 132, 56},
-                          Case{100, 300, 640, 32, 10, 1, 2, 120, 2}}) {
+                          Case{32, 18944, 3584, 32, 144, 3, 1, 132, 14},
+                          // Many tokens: tiles of 32, 64 or 128 of them.
+                          Case{64, 14336, 4096, 64, 109, 2, 1, 132, 16}, Case{64, 28672, 4096, 64, 109, 2, 1, 264, 16},
+                          Case{64, 4096, 14336, 32, 63, 1, 3, 132, 56}, Case{128, 18944, 3584, 64, 144, 3, 1, 264, 14},
+                          Case{256, 4096, 14336, 128, 63, 1, 1, 132, 56},
+                          Case{1024, 8192, 8192, 128, 125, 2, 1, 528, 32}, Case{100, 300, 640, 32, 10, 1, 2, 120, 2}}) {
       ScaledProduct p = product(DType::bfloat16, w, c.n, c.k, 0);
       p.space.m = c.m;
       const GemvCodesPlan plan = *plan_gemv_codes(p, kHopper, false);
@@ -361,9 +366,26 @@ TEST(GemvCodes, RowsByBytesTakeWgmma) {
       EXPECT_EQ(plan.few.tokens, std::min<int64_t>(c.m, c.tokens));
       for (const GemvCodesChip& chip : {kAda, kBlackwell}) EXPECT_LT(plan_gemv_codes(p, chip, false)->instance, 0);
     }
-  // One row has a kernel of its own, which can have the same order.
-  const ScaledProduct p = product(DType::bfloat16, DType::int8, 4096, 4096, 0);
-  EXPECT_EQ(plan_gemv_codes(p, kHopper, true)->tokens, 1);
+}
+
+/// One row has a kernel of its own, which can have the order of several; many weights take that of several.
+TEST(GemvCodes, OneRowInTheOrderOfSeveral) {
+  for (int64_t k : {3584, 4096, 14336, 18944, 29568}) {
+    const GemvCodesPlan plan =
+        *plan_gemv_codes(product(DType::bfloat16, DType::float8_e4m3, 4096, k, 0), kHopper, true);
+    EXPECT_EQ(plan.tokens, 1) << k;
+    EXPECT_TRUE(plan.ordered && plan.overlaps) << k;
+    EXPECT_EQ(plan.block, static_cast<unsigned>(ceil_div(k, 2048) * 32));
+    // As many blocks as there are to be on a multiprocessor fit, and no more.
+    const unsigned blocks = plan.grid / 132, of_all = 233472;
+    EXPECT_EQ(plan.grid % 132, 0u);
+    EXPECT_LE(blocks * (plan.shared_bytes + 1024), of_all);
+    EXPECT_GT((blocks + 1) * (plan.shared_bytes + 1024), of_all);
+  }
+  const ScaledProduct many = product(DType::bfloat16, DType::float8_e4m3, 14336, 4096, 0);
+  EXPECT_EQ(plan_gemv_codes(many, kHopper, true)->tokens, 8);
+  EXPECT_EQ(plan_gemv_codes(many, kHopper, false)->tokens, 1);
+  for (const GemvCodesChip& chip : {kAda, kBlackwell}) EXPECT_TRUE(plan_gemv_codes(many, chip, true)->ordered);
 }
 
 /// What the kernel can do, for every shape.
@@ -377,7 +399,8 @@ TEST(GemvCodes, RowsByBytesFitTheKernel) {
           const GemvCodesPlan plan = *plan_gemv_codes(p, {sms, 232448, 9}, false);
           ASSERT_GE(plan.instance, 0);
           const FewCodes90& few = plan.few;
-          const int of[] = {2, 1, 2, 1, 1, 2}, most[] = {4, 4, 4, 4, 4, 3}, chains = of[plan.instance];
+          const int of[] = {2, 1, 2, 2, 1, 2, 1, 2, 1, 1}, most[] = {4, 4, 5, 4, 4, 5, 4, 4, 3, 2};
+          const int chains = of[plan.instance];
           EXPECT_GE(few.ways, 1);
           EXPECT_LE(few.ways, std::min(FewCodes90::kMaxWays, few.fills));
           EXPECT_LE(few.ways * few.parts, most[plan.instance]);

@@ -30,9 +30,9 @@ __global__ void __launch_bounds__(kSkinnyCodesThreads, 1)
                  const __grid_constant__ ScaledSpace s) {
   using Format = Weights<W, X>;
   constexpr int kThreads = kSkinnyCodesThreads, kRows = kSkinnyCodesRows, kColumnTiles = kTokens / 8;
-  constexpr int kSteps = Format::kSteps;                         // in 32 bytes of a row
-  constexpr bool kPacked = kSteps == 4, kPromote = !is_e2m1<W>;  // sums of groups, or of parts, are added up
-  constexpr int kSum = kGroup != 0 ? kGroup : kBytesPart, kChain = kGroup != 0 ? kSkinnyCodesChain : kBytesChain;
+  constexpr int kSteps = Format::kSteps;                                        // in 32 bytes of a row
+  constexpr bool kPacked = kSteps == 4, kPromote = kGroup != 0 && !is_e2m1<W>;  // sums of groups are added up
+  constexpr int kChain = kGroup != 0 ? kSkinnyCodesChain : kBytesChain;
   constexpr int kRowBytes = 128 * kWide, kStageK = 64 * kWide * kSteps, kTokenBytes = kStageK * 2;
   constexpr int kScaleBytes = kPacked ? kStageK / (kGroup + (kGroup == 0)) * (is_e2m1<W> ? 1 : 4) : 0;  // of a row
   constexpr int kTokensAt = kRows * kRowBytes, kScalesAt = kTokensAt + kTokens * kTokenBytes;
@@ -170,11 +170,9 @@ __global__ void __launch_bounds__(kSkinnyCodesThreads, 1)
 #pragma unroll
         for (int c = 0; c < kColumnTiles; ++c) Mma<X>::add(kPromote ? group_sums[c] : sums[c], a, b[c][0], b[c][1]);
         if constexpr (kPromote) {
-          if ((set + 1) * 16 % kSum == 0) {
+          if ((set + 1) * 16 % kGroup == 0) {
             float by[2];
-            if constexpr (kGroup == 0) {
-              by[0] = by[1] = 1.0f;
-            } else if constexpr (!kPacked) {
+            if constexpr (!kPacked) {
               by[0] = by[1] = block_scales[set / 8];
             } else {
 #pragma unroll

@@ -118,8 +118,12 @@ GPUKIT_DEVICE uint32_t merge_bits(uint32_t a, uint32_t b) {
 template <int kFirst>
 GPUKIT_DEVICE uint32_t e4m3_to_half(uint32_t word) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+  static_assert(kFirst == 0 || kFirst == 2);
   uint32_t r;
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(static_cast<uint16_t>(word >> (8 * kFirst))));
+  if constexpr (kFirst == 0)
+    asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.rn.f16x2.e4m3x2 %0, low;}" : "=r"(r) : "r"(word));
+  else
+    asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.rn.f16x2.e4m3x2 %0, high;}" : "=r"(r) : "r"(word));
   return r;
 #else
   const uint32_t v = pick_bytes(word, 0, kFirst == 0 ? 0x1404 : 0x3424);  // the codes in the high bytes

@@ -104,10 +104,7 @@ void set_order(ScaledSpace* s, DType a, DType b) {
   for (const ScaledOperand* o : {&s->a, &s->b})
     if (scaled_along_k(*o)) s->group = std::min(s->group, int64_t{1} << o->scale.column_shift);
   const bool bytes = is_plain(a) && (is_float8(b) || b == DType::int8);
-  if (bytes && s->group == s->chain) {
-    s->chain = kBytesChain;
-    s->group = kBytesPart;
-  }
+  if (bytes && s->group == s->chain) s->chain = s->group = kBytesChain;
 }
 
 bool shares_memory(const Array& out, const ScaledProduct& p) {

@@ -148,5 +148,6 @@ GPUKIT_WGMMA_TAKEN16(8, 4, "%4, %5, %6, %7", "%8", "%9")
 GPUKIT_WGMMA_TAKEN16(16, 8, "%8, %9, %10, %11", "%12", "%13")
 GPUKIT_WGMMA_TAKEN16(32, 16, "%16, %17, %18, %19", "%20", "%21")
 GPUKIT_WGMMA_TAKEN16(64, 32, "%32, %33, %34, %35", "%36", "%37")
+GPUKIT_WGMMA_TAKEN16(128, 64, "%64, %65, %66, %67", "%68", "%69")
 
 }  // namespace gpukit
