@@ -147,7 +147,8 @@ struct Operands {
       const memory::Storage& storage = *arrays[i]->storage();
       const uint64_t start =
           (storage.foreign() ? storage.address() : 0) + static_cast<uint64_t>(use(i, offsets[i]).offset_bytes);
-      if (start % static_cast<uint64_t>(pack * itemsizes[i]) != 0) return false;
+      const auto unit = static_cast<uint64_t>(pack * itemsizes[i]);  // a power of two: no division
+      if ((start & (unit - 1)) != 0) return false;
     }
     return true;
   }
@@ -211,23 +212,22 @@ void launch_slices(const MapKernels& kernels, const Operands<N>& o, const Stride
 }
 
 template <int N>
+StridedSpace space_of(const Array* const (&arrays)[N]) {
+  if constexpr (N == 2) return strided_space(*arrays[0], {arrays[1]});
+  if constexpr (N == 3) return strided_space(*arrays[0], {arrays[1], arrays[2]});
+  if constexpr (N == 4) return strided_space(*arrays[0], {arrays[1], arrays[2], arrays[3]});
+}
+
+template <int N>
 void launch_any(const MapKernels& kernels, const Array* const (&arrays)[N], const MapArgs& args) {
   const int64_t n = arrays[0]->size();
   if (n == 0) return;
   const Operands<N> o = operands_of(arrays);
   constexpr int64_t kNoOffsets[N] = {};
-  StridedSpace space;
-  bool flat = o.all_contiguous();
-  if (!flat) {
-    if constexpr (N == 2)
-      space = strided_space(*arrays[0], {arrays[1]});
-    else if constexpr (N == 3)
-      space = strided_space(*arrays[0], {arrays[1], arrays[2]});
-    else
-      space = strided_space(*arrays[0], {arrays[1], arrays[2], arrays[3]});
-    flat = o.flat(space);
+  if (!o.all_contiguous()) {
+    const StridedSpace space = space_of(arrays);
+    if (!o.flat(space)) return launch_slices(kernels, o, space, kNoOffsets, args);
   }
-  if (!flat) return launch_slices(kernels, o, space, kNoOffsets, args);
   int arrays_in = 0;
   for (int i = 1; i < N; ++i) arrays_in += o.arrays[i] != nullptr;
   const int most = map_threads(N - 1, kernels.cost, o.widest);
