@@ -362,8 +362,9 @@ def test_bits_do_not_depend_on_how_a_batch_lies(device, rng, kind):
     x = gp.from_numpy(rng.standard_normal((40, 256)).astype(np.float32))
     data, scale = gp.quantize(gp.from_numpy(rng.standard_normal((80, 256)).astype(np.float32)), "fp8_e4m3", block="row")
     codes, of_rows = gp.quantize(x, kind, block="row") if kind != "bfloat16" else (x.astype(kind), None)
-    wider = gp.zeros((40, 259), codes.dtype)
+    wider, longer = (gp.zeros((40, 259), codes.dtype) for _ in range(2))
     wider[:, 1:257] = codes
+    longer[:, :256] = codes
     into = gp.zeros((40, 83), "bfloat16")
     with gp.determinism("batch_invariant"):
         want = gp.scaled_matmul(codes, data, of_rows, scale, out_dtype="bfloat16").to_numpy().view("uint16")
@@ -372,6 +373,10 @@ def test_bits_do_not_depend_on_how_a_batch_lies(device, rng, kind):
             np.testing.assert_array_equal(into.to_numpy().view("uint16")[:, 2:82], want)
             one = gp.scaled_matmul(rows[7], data, None if of_rows is None else of_rows[7:8], scale, out_dtype="bfloat16")
             np.testing.assert_array_equal(one.to_numpy().view("uint16"), want[7])
+        one = gp.scaled_matmul(
+            longer[:1, :256], data, None if of_rows is None else of_rows[:1], scale, out_dtype="bfloat16"
+        )
+        np.testing.assert_array_equal(one.to_numpy().view("uint16"), want[:1])
     edge = into.to_numpy().view("uint16")
     assert not edge[:, :2].any() and not edge[:, 82:].any()
 

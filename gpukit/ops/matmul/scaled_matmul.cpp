@@ -151,7 +151,9 @@ ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, cons
   p.b = b;
   if (!grouped && lies_anyhow(a.data)) p.a.data = copy(a.data);
   if (lies_anyhow(a.scale)) p.a.scale = copy(a.scale);
-  if (vector) p.a.data = p.a.data.expand_dims(0);
+  // One row lies as a matrix of its own, whatever it is a slice of.
+  if (!grouped && !vector && a.data.shape(0) == 1) p.a.data = p.a.data.squeeze(0);
+  if (p.a.data.ndim() == 1) p.a.data = p.a.data.expand_dims(0);
   p.bias = options.bias;
   p.out_scale = options.out_scale;
   p.kernel = options.kernel;
