@@ -213,9 +213,12 @@ void launch_slices(const MapKernels& kernels, const Operands<N>& o, const Stride
 
 template <int N>
 StridedSpace space_of(const Array* const (&arrays)[N]) {
-  if constexpr (N == 2) return strided_space(*arrays[0], {arrays[1]});
-  if constexpr (N == 3) return strided_space(*arrays[0], {arrays[1], arrays[2]});
-  if constexpr (N == 4) return strided_space(*arrays[0], {arrays[1], arrays[2], arrays[3]});
+  if constexpr (N == 2)
+    return strided_space(*arrays[0], {arrays[1]});
+  else if constexpr (N == 3)
+    return strided_space(*arrays[0], {arrays[1], arrays[2]});
+  else
+    return strided_space(*arrays[0], {arrays[1], arrays[2], arrays[3]});
 }
 
 template <int N>

@@ -1,4 +1,4 @@
-// gemm90_few_codes: tokens by weights of 8 bits whose scales do not change along k (sm_90a), few of them nearly at the
+// gemm90_few_codes: tokens by weights of 8 bits whose scales do not change along k (sm_90a), few tokens nearly at the
 // speed of memory, ended as scaled_matmul does. The order of sums is that of codes_order.cuh.
 //
 // The frame is that of gemm90_few: the weights are the rows of a tile, as many as make the work of all multiprocessors

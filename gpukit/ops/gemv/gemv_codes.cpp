@@ -78,8 +78,8 @@ constexpr int kOrderedPairs = 1;
 /// along k.
 bool has_order(int group, int64_t token_bytes) { return group == 0 && token_bytes == 2; }
 
-/// Of a form, by rounds less 1 where these have kernels of their own. `ordered`: with the sums of several rows, and one
-/// number of rounds.
+/// Of a form, by rounds less 1 where these have kernels of their own. `ordered`: with the sums of several rows, and as
+/// many rounds as a chain takes.
 std::vector<jit::KernelSet> make_vector_sets(const Form& f, bool ordered) {
   std::vector<jit::KernelSet> sets;
   if (ordered && !has_order(f.group, 2)) return sets;
@@ -88,6 +88,7 @@ std::vector<jit::KernelSet> make_vector_sets(const Form& f, bool ordered) {
                       std::vector{"gpukit::gemv_e2m1<{T}" + arguments({f.group}) + ">"}, f.tokens);
     return sets;
   }
+  static_assert(kGemvCodesOrderedRounds == gemv_codes_max_rounds(false));
   const int least = ordered ? kGemvCodesOrderedRounds : 1;
   for (int rounds = least; rounds <= gemv_codes_max_rounds(is_packed(f.weights)); ++rounds)
     sets.emplace_back("gpukit/ops/gemv/gemv_codes.cuh",
@@ -255,7 +256,8 @@ std::optional<GemvCodesPlan> plan_e2m1(const ScaledSpace& s, int form, const Gem
 }
 
 /// One row of x. nullopt: it is too long for the registers of a block, or its block for the chip's shared memory. The
-/// number of threads, and so the order of sums, follows from k, the format and the shared memory of a block.
+/// number of threads, and so the order of sums where none is asked for, follows from k, the format and the shared
+/// memory of a block.
 std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int token_bytes, bool ordered,
                                          const GemvCodesChip& chip) {
   const Form& f = kForms[form];
@@ -282,7 +284,7 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int tok
                            (chip.shared_per_block + kReserved) / (shared + kReserved));
   const int64_t at_once = blocks_at_once(s.n, rows, fit, chip.sm_count), grid = std::min(at_once, ceil_div(s.n, rows));
   const bool fills = ordered && chip.sm_major >= 9 && grid == at_once;
-  if (fills) shared = share_of_memory(at_once / chip.sm_count, chip);
+  if (fills) shared = std::max(shared, share_of_memory(at_once / chip.sm_count, chip));
   return GemvCodesPlan{.form = form,
                        .tokens = 1,
                        .rounds = rounds,

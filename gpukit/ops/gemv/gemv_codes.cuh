@@ -2,9 +2,9 @@
 //
 // A block is as wide as a row, 16 bytes a thread in each of kRounds rounds, and keeps its numbers of x in registers. It
 // walks a run of rows, 2 kPairs at a time: a warp copies its 512 bytes of them, and their scales, ahead into shared
-// memory, each thread what it will read, and waits for nobody. A warp's 512 bytes are 8 chunks, one for each quad of
-// lanes. A fragment's rows are the chunks of a pair of rows of w, its columns the same chunks of x: the sums of
-// products lie on its diagonal, and what lies beside it is dropped. The chunks of a quad in all rounds are one sum.
+// memory, and waits for no other. A warp's 512 bytes are 8 chunks, one for each quad of lanes. A fragment's rows are
+// the chunks of a pair of rows of w, its columns the same chunks of x: the sums of products lie on its diagonal, and
+// what lies beside it is dropped. The chunks of a quad in all rounds are one sum.
 //
 // What counts is the number of instructions for the 512 bytes of a warp: a scheduler of SM 90 has time for about 100 of
 // them. x is asked for after the first rows: a kernel's start is the memory's latency, and all blocks want the same x.
@@ -437,7 +437,7 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds, kOrdered), 1)
             }
           }
         }
-        if constexpr (kScaleWords != 0 || kOrdered) __syncwarp();  // all have read what others copied
+        if (kScaleWords != 0 || (kOrdered && j % 2 == 1)) __syncwarp();  // all have read what others copied
         if (!kOrdered || j % 2 == 1) {
           if (kOrdered) copy(j - 1, first_of_pair);
           copy(j, at);

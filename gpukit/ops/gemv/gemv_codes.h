@@ -17,7 +17,7 @@ struct GemvCodesChip {
 
 struct GemvCodesPlan {
   int form;                            // of the table in gemv_codes.cpp
-  int tokens;                          // that a block takes at most: 1, 8, 16, 32 or 64
+  int tokens;                          // that a block takes at most: 1, 8, 16, 32, 64 or 128
   int rounds, batch;                   // where that is 1: of a block along a row, and as in GemvCodesRows
   unsigned grid, block, shared_bytes;  // shared: asked for at the launch
   bool overlaps = false;               // as in LaunchConfig
@@ -32,7 +32,8 @@ struct GemvCodesPlan {
 /// rows or 128x128 blocks, int8 with scales of the tensor or rows, int4 in groups of 32, 64 or 128, or float4_e2m1; or
 /// a has one row and both are float8_e4m3. Rows are dense and lie at multiples of 16 bytes. One row has a kernel of its
 /// own, unless it is longer than a block has room for. It has another order of sums, but where `one_order` is wanted
-/// for every number of rows: then it serves 16-bit a and 8 bits with scales of the tensor or rows, in theirs.
+/// for every number of rows: then it serves 16-bit a and 8 bits with scales of the tensor or rows, in theirs, unless
+/// the weights are so many that the kernel of several rows (sm_90) is as fast.
 std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& product, const GemvCodesChip& chip, bool one_order);
 
 /// Launches the product and gives true, or false where there is no plan for it.

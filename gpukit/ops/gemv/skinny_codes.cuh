@@ -6,9 +6,9 @@
 // memory.
 //
 // The order of sums is a function of k and the format alone. An accumulator starts at 0 and takes ascending steps of
-// 16. Where no scale changes along k, parts and chains are those of codes_order.cuh. Else a chain is kSkinnyCodesChain
-// of k; where float32 scales change (every kGroup), the sum of a group is added to the chain's as fma(scale, sum,
-// chain). Chains are added in ascending order.
+// 16. Where no scale changes along k, chains are those of codes_order.cuh. Else a chain is kSkinnyCodesChain of k;
+// where float32 scales change (every kGroup), the sum of a group is added to the chain's as fma(scale, sum, chain).
+// Chains are added in ascending order.
 #pragma once
 #include "gpukit/ops/gemv/skinny_codes_shape.cuh"
 #include "gpukit/ops/gemv/weights.cuh"
