@@ -340,7 +340,8 @@ BoxMap Api::make_box_map(const BoxLayout& layout, Address address) const {
 int Api::launch(FunctionHandle function, const LaunchShape& shape, StreamHandle stream,
                 void** arguments) const noexcept {
   if (shape.overlaps && table_->cuLaunchKernelEx != nullptr) {
-    CUlaunchAttribute overlap = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value = {1}};
+    CUlaunchAttribute overlap = {
+        .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .padding = 0, .value = {1}};
     const CUlaunchConfig config = {.grid = {shape.grid[0], shape.grid[1], shape.grid[2]},
                                    .block = {shape.block[0], shape.block[1], shape.block[2]},
                                    .shared_bytes = shape.shared_bytes,
