@@ -10,6 +10,7 @@
 #include "gpukit/ops/matmul/vendor_state.h"
 #include "gpukit/ops/matmul/vendor_table.h"
 #include "gpukit/runtime/launch_gate.h"
+#include "gpukit/runtime/workspace.h"
 
 namespace gpukit::cuda {
 namespace {
@@ -81,7 +82,7 @@ std::optional<driver::LtProblem> problem_of(const MatmulSpace& s, const VendorFa
   p.scales_a = f.scales_b;
   p.scales_b = f.scales_a;
   p.alignment = 16;
-  p.workspace_bytes = VendorState::kWorkspaceBytes;
+  p.workspace_bytes = runtime::kWorkspaceBytes;
   return p;
 }
 
@@ -187,7 +188,7 @@ std::optional<VendorPlan> plan_vendor(const MatmulSpace& space, const VendorFact
     return std::nullopt;
   }
   if (plan.product->workspace_bytes() != 0) {
-    plan.workspace = state->workspace(runtime::current_stream(device));
+    plan.workspace = runtime::workspace(runtime::current_stream(device));
     if (plan.workspace == nullptr) {
       *reason = "there is no memory for its workspace, which a graph capture cannot make";
       return std::nullopt;

@@ -1,0 +1,75 @@
+#include "gpukit/runtime/workspace.h"
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "gpukit/base/error.h"
+#include "gpukit/runtime/device.h"
+#include "gpukit/runtime/graph.h"
+
+namespace gpukit::runtime {
+namespace {
+
+/// Streams beyond them take turns: a block that is let go waits for its stream's work before it is used again.
+constexpr size_t kMaxWorkspaces = 8;
+
+struct Workspace {
+  uint64_t stream;
+  bool captured;
+  std::shared_ptr<memory::Storage> memory;
+};
+struct Workspaces {
+  std::mutex mutex;
+  std::vector<Workspace> list;  // last used last
+};
+Workspaces& workspaces() {
+  static Workspaces* instance = new Workspaces;
+  return *instance;
+}
+
+std::shared_ptr<memory::Storage> find_or_make(const std::shared_ptr<driver::Stream>& stream, bool captured) {
+  std::shared_ptr<memory::Storage> dropped;  // goes after the lock
+  Workspaces& all = workspaces();
+  std::lock_guard lock(all.mutex);
+  const auto found = std::find_if(all.list.begin(), all.list.end(), [&](const Workspace& w) {
+    return w.stream == stream->id() && w.captured == captured;
+  });
+  if (found != all.list.end()) {
+    std::rotate(found, found + 1, all.list.end());
+    return all.list.back().memory;
+  }
+  if (thread_capture() != nullptr) return nullptr;
+  std::shared_ptr<memory::Storage> made;
+  try {
+    made = memory::Storage::allocate(*open_device(stream->device()).resource, kWorkspaceBytes, stream);
+  } catch (const OutOfMemoryError&) {
+    return nullptr;
+  }
+  if (all.list.size() == kMaxWorkspaces) {
+    dropped = std::move(all.list.front().memory);
+    all.list.erase(all.list.begin());
+  }
+  all.list.push_back({stream->id(), captured, made});
+  return made;
+}
+
+}  // namespace
+
+std::shared_ptr<memory::Storage> workspace(const std::shared_ptr<driver::Stream>& stream) {
+  return find_or_make(stream, thread_capture() != nullptr);
+}
+
+void keep_workspaces_for_captures() {
+  set_capture_hook([](const std::shared_ptr<driver::Stream>& stream) { find_or_make(stream, true); });
+}
+
+void reset_workspaces() {
+  set_capture_hook(nullptr);
+  std::vector<Workspace> dropped;  // goes after the lock
+  Workspaces& all = workspaces();
+  std::lock_guard lock(all.mutex);
+  dropped.swap(all.list);
+}
+
+}  // namespace gpukit::runtime
