@@ -326,9 +326,10 @@ int Api::suggested_block_size(FunctionHandle function, size_t dynamic_shared) co
 BoxMap Api::make_box_map(const BoxLayout& layout, Address address) const {
   BoxMap map;
   uint64_t shape[3], strides[2];
+  unsigned box[3];
   for (int i = 0; i < 3; ++i) shape[i] = static_cast<uint64_t>(layout.shape[i]);
+  for (int i = 0; i < 3; ++i) box[i] = static_cast<unsigned>(layout.box[i]);
   for (int i = 0; i < 2; ++i) strides[i] = static_cast<uint64_t>(layout.strides[i]);
-  const unsigned box[3] = {static_cast<unsigned>(layout.box[0]), static_cast<unsigned>(layout.box[1]), 1};
   const unsigned steps[3] = {1, 1, 1};
   check(table_->cuTensorMapEncodeTiled(&map, box_type(layout), 3, reinterpret_cast<void*>(address), shape, strides, box,
                                        steps, CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<int>(layout.swizzle),

@@ -78,7 +78,7 @@ struct BoxLayout {
   DType dtype = DType::float32;
   int64_t shape[3] = {1, 1, 1};
   int64_t strides[2] = {0, 0};  // bytes between rows and between matrices, multiples of 16
-  int box[2] = {1, 1};
+  int box[3] = {1, 1, 1};
   Swizzle swizzle = Swizzle::none;
   bool to_tf32 = false;  // float32 is rounded to TF32 on its way
 };
