@@ -76,6 +76,8 @@ def specs() -> Iterator[Spec]:
         yield ["scaled", *rest]  # rounds of a row; columns, chains, ways
         if m == 1:
             yield ["invariant", *rest]
+    for m, (k, n) in itertools.product((5, 40), ((512, 14336), (512, 18944), (2048, 8192), (2048, 3584), (2048, 4096))):
+        yield ["parted", m, k, n]
     for (block_a, block_b), out in itertools.product(FLOAT8, ("float16", "bfloat16", "float32")):
         yield ["scaled", "fp8_e4m3", block_a, "fp8_e4m3", block_b, False, out, False, 2048, 272, 2112]  # wide tiles
     for format in ("int8", "int4", "nvfp4"):
@@ -129,6 +131,10 @@ def run(gp: Any, spec: Spec) -> None:
             given |= {"tensor_scale_a": more[0]} if more else {}
         given |= {"bias": random(gp, (n,), out)} if bias else {}
         gp.scaled_matmul(a, codes, scale_a, scale, out_dtype=out, **given)
+    elif kind == "parted":
+        m, k, n = rest
+        codes, scale = gp.quantize(random(gp, (n, k), "float32"), "fp8_e4m3", block="row")
+        gp.scaled_matmul(random(gp, (m, k), "bfloat16"), codes, None, scale, kernel="wgmma")
     elif kind == "invariant":
         with gp.determinism("batch_invariant"):
             run(gp, ["scaled", *rest])

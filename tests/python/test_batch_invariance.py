@@ -2,6 +2,8 @@
 multiprocessors; and what that rests on: the bits of tensor cores follow from the order of k alone."""
 
 import contextlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -30,11 +32,11 @@ def rows_of(operands, largest, chosen):
 class Product:
     """One product of the largest batch, and the same rows in smaller ones."""
 
-    def __init__(self, form, rng, largest, n, k, rows):
+    def __init__(self, form, rng, largest, n, k, rows, out="float32", **options):
         self.form, self.rng, self.largest, self.rows = form, rng, largest, rows
         self.where = f"n {n}, k {k}"
         # 16 bits would hide most differences of sums.
-        self.options = {"out_dtype": "float32"} if isinstance(form, Scaled) else {}
+        self.options = {"out_dtype": out, **options} if isinstance(form, Scaled) else {}
         self.a, self.b = form.make(rng, largest, n, k)
         self.whole = bits(form.multiply(self.a, self.b, **self.options))
 
@@ -120,6 +122,55 @@ def wide(rng, shape, low, high, dtype):
     exponents = rng.integers(ends[0], ends[1] + 1, (rows, columns)).astype("float64")
     values = rng.choice([-1.0, 1.0], shape) * rng.uniform(1.0, 2.0, shape) * 2.0**exponents
     return gp.from_numpy(values.astype("float32")).astype(dtype)
+
+
+# n, k of bfloat16 by float8 with the unit for float8: each takes another kernel for up to 32 rows and for more.
+PARTED = [(14336, 512), (18944, 512), (8192, 2048), (3584, 2048), (4096, 2048), (300, 640), (9, 14336)]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n, k", PARTED)
+def test_rows_in_two_parts(n, k):
+    """float16 has few enough bits to hide some differences, and there are many numbers to have one."""
+    form = Scaled(None, None, "fp8_e4m3", "row")
+    with gp.device("cuda"), gp.determinism("batch_invariant"):
+        needs_hopper()
+        rows = [1, 2, 8, 9, 16, 17, 31, 32, 33, 64, 65, 100]
+        product = Product(form, np.random.default_rng(n), 130, n, k, rows, out="float16", kernel="wgmma")
+        product.check("the whole device")
+        with partitions("cuda") as sessions:
+            for place, session in sessions.items():
+                with session:
+                    product.check(place)
+
+
+CAPTURED = """
+import numpy as np
+import pygpukit as gp
+
+rng = np.random.default_rng(1)
+x, w = (gp.from_numpy(rng.standard_normal((rows, 640)).astype("float32")) for rows in (100, 14336))
+x, w = x.astype("bfloat16"), gp.quantize(w, "fp8_e4m3", block="row")
+out, few = (gp.zeros((rows, 14336), dtype="float16") for rows in (100, 32))
+for graph in [gp.CudaGraph() for _ in range(2)]:
+    gp.scaled_matmul(x[:32], w[0], None, w[1], kernel="wgmma", out=few)  # loads the kernel
+    with graph.capture():
+        gp.scaled_matmul(x, w[0], None, w[1], kernel="wgmma", out=out)
+    graph.replay()
+    graph.synchronize()
+    whole = out.to_numpy()
+    again = gp.scaled_matmul(x, w[0], None, w[1], kernel="wgmma", out_dtype="float16").to_numpy()
+    assert (whole == again).all() and (whole[:32] == few.to_numpy()).all()
+"""
+
+
+@pytest.mark.gpu
+def test_a_capture_without_memory_has_the_same_bits():
+    """Its blocks take rows apart themselves: there is no memory to work in before the first product of many rows. The
+    second graph has some."""
+    with gp.device("cuda"):
+        needs_hopper()
+    subprocess.run([sys.executable, "-c", CAPTURED], check=True, timeout=300)
 
 
 EXPONENTS = {"tf32": (-149, 56), "bfloat16": (-133, 56), "float16": (-24, 14)}

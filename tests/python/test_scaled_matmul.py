@@ -262,6 +262,58 @@ def test_rows_by_bytes(device, rng, format, n, k):
                 assert np.array_equal(download(got), wanted), (m, dtype, alpha)
 
 
+def float8_unit(device):
+    """Keywords for bfloat16 by float8 with the unit for float8, where there is one."""
+    hopper = device.kind == "cuda" and gp.get_device_info().compute_capability[0] == 9
+    return {"kernel": "wgmma"} if hopper else {}
+
+
+@pytest.mark.parametrize("n, k", [(72, 640), (137, 1152), (300, 4096), (5000, 640), (14336, 512), (18944, 640), (8192, 2048)])
+def test_16_bits_of_bfloat16_by_float8(device, rng, n, k):
+    """Exact sums, where Hopper takes rows apart: weights for less than a tile, for tiles alone and in clusters; any number of
+    rows, of several tiles; chains of k that blocks share unevenly."""
+    unit = float8_unit(device)
+    b, by_weight, bias = rng.integers(-2, 3, (n, k)), 2.0 ** rng.integers(-2, 1, (n, 1)), rng.integers(-8, 9, n)
+    right, scale = gp.from_numpy(b.astype(np.float32)).astype("float8_e4m3"), gp.from_numpy(by_weight.astype(np.float32))
+    shift = gp.from_numpy(bias.astype(np.float32))
+    for m in (1, 2, 8, 9, 17, 32, 33, 70, 150) if n <= 300 else (5, 30, 40):
+        a = rng.integers(-31, 32, (m, k))  # both parts of a number count
+        wanted = (a @ b.T.astype(np.float64)) * by_weight.T * 0.25 + bias
+        left = gp.from_numpy(a.astype(np.float32)).astype("bfloat16")
+        got = gp.scaled_matmul(left, right, None, scale, alpha=0.25, bias=shift, out_dtype="float16", **unit)
+        rounded = gp.from_numpy(wanted.astype(np.float32)).astype("float16")
+        assert np.array_equal(download(got), download(rounded)), m
+        into = gp.zeros((n + 3, m + 1), dtype="bfloat16").T  # rows do not lie side by side
+        gp.scaled_matmul(left, right, None, scale, alpha=0.25, bias=shift, out=into[:m, 2 : n + 2], **unit)
+        rounded = gp.from_numpy(wanted.astype(np.float32)).astype("bfloat16")
+        assert np.array_equal(download(into[:m, 2 : n + 2]), download(rounded)), m
+        assert not download(into[m:]).any() and not download(into[:, :2]).any() and not download(into[:, n + 2 :]).any()
+
+
+@pytest.mark.parametrize("m", [4, 40])
+@pytest.mark.parametrize("power", [-120, -60, 0, 60, 105])
+def test_16_bits_of_numbers_far_apart(device, rng, m, power):
+    """The range of bfloat16; and what is not finite stays in its row."""
+    n, k, unit = 200, 1024, float8_unit(device)
+    x = rng.standard_normal((m, k)) * 2.0 ** rng.integers(-20, 1, (m, k)) * 2.0**power
+    x[0, ::2] = 0
+    x[1] = 0
+    left = gp.from_numpy(x.astype(np.float32)).astype("bfloat16")
+    data, scale = gp.quantize(gp.from_numpy(rng.standard_normal((n, k)).astype(np.float32)), "fp8_e4m3", block="row")
+    wanted = download(left) @ gp.dequantize(data, scale).to_numpy().astype(np.float64).T * 2.0**-power
+    got = download(gp.scaled_matmul(left, data, None, scale, alpha=2.0**-power, out_dtype="bfloat16", **unit))
+    assert np.linalg.norm(got - wanted) <= 4e-3 * np.linalg.norm(wanted)
+    assert np.abs(got - wanted).max() <= 8e-3 * np.abs(wanted).max()
+    assert not got[1].any()
+    x[2, 5], x[3, 700] = np.nan, np.inf
+    left = gp.from_numpy(x.astype(np.float32)).astype("bfloat16")
+    again = download(gp.scaled_matmul(left, data, None, scale, alpha=2.0**-power, out_dtype="bfloat16", **unit))
+    finite = np.isfinite(again)
+    assert np.isnan(again[2]).all() and not finite[3].any()
+    others = np.delete(np.arange(m), [2, 3])
+    assert np.array_equal(again[others], got[others])
+
+
 @pytest.mark.parametrize("m", [1, 5, 40])
 @pytest.mark.parametrize("format", ["int8", "float8_e4m3", "nvfp4"])
 def test_ends_of_products(device, rng, format, m):

@@ -44,6 +44,9 @@ GPUKIT_DEVICE uint32_t load_word(uint32_t shared) {
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(shared) : "memory");
   return v;
 }
+GPUKIT_DEVICE void store_word(uint32_t shared, uint32_t v) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared), "r"(v) : "memory");
+}
 /// 16 bits, the rest of the register zero.
 GPUKIT_DEVICE uint32_t load_short(uint32_t shared) {
   uint32_t v;

@@ -55,6 +55,12 @@ GPUKIT_DEVICE void tile_load(uint32_t to, const TileMap* map, uint32_t barrier, 
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "l"(policy)
       : "memory");
 }
+/// Bytes of global into shared memory, a multiple of 16 of both.
+GPUKIT_DEVICE void copy_bytes(uint32_t to, const void* from, int bytes, uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
 /// For what is read once: it is the first to leave the L2.
 GPUKIT_DEVICE uint64_t cache_policy_once() {
   uint64_t policy;

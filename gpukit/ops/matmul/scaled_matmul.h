@@ -25,7 +25,8 @@ struct ScaledMatmulOptions {
   /// it is float16, bfloat16 or float32, int32 where that is possible, else float32.
   std::optional<DType> out_dtype = {};
   Array out_scale = {};  // float32, one number: a float8 result holds result / out_scale
-  /// automatic, wgmma or cublaslt: a choice among a GPU's kernels for float8 by float8.
+  /// automatic, wgmma or cublaslt: a choice among a GPU's kernels for float8 by float8; wgmma also for bfloat16 by
+  /// float8_e4m3, by the unit for float8.
   MatmulKernel kernel = MatmulKernel::automatic;
 };
 

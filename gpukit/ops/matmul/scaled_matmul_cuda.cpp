@@ -5,6 +5,7 @@
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/gemv/gemm90_parts.h"
 #include "gpukit/ops/gemv/gemv_codes.h"
 #include "gpukit/ops/matmul/grouped90.h"
 #include "gpukit/ops/matmul/scaled_gemm90.h"
@@ -50,12 +51,15 @@ bool launched_by_vendor(const ScaledProduct& p, bool one_order) {
 void scaled_matmul(const ScaledProduct& product) {
   const bool one_order = runtime::determinism() == env::Determinism::batch_invariant;
   if (product.kernel == MatmulKernel::automatic && launch_gemv_codes(product, one_order)) return;
+  if (product.kernel == MatmulKernel::wgmma && launch_parts(product)) return;
   if (product.kernel != MatmulKernel::wgmma && launched_by_vendor(product, one_order)) return;
   if (launch_grouped90(product) || launch_scaled_gemm90(product)) return;
   if (product.kernel == MatmulKernel::wgmma)
     throw UnsupportedError(
-        "scaled_matmul: kernel 'wgmma' needs sm_90 and float8 operands of one dtype with k dense, rows at multiples of "
-        "16 bytes, and scales for the tensor, rows or blocks of 128");
+        "scaled_matmul: kernel 'wgmma' needs sm_90, k dense and rows at multiples of 16 bytes, and either float8 "
+        "operands of one dtype with scales for the tensor, rows or blocks of 128, or bfloat16 by float8_e4m3 with "
+        "scales "
+        "for the tensor or rows, a k that is a multiple of 128 and at least 512, and a result of 16 bits");
   any_format(product);
 }
 

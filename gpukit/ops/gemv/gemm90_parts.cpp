@@ -1,0 +1,216 @@
+#include "gpukit/ops/gemv/gemm90_parts.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/overlap.h"
+#include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/common/rows.h"
+#include "gpukit/runtime/workspace.h"
+
+namespace gpukit::cuda {
+namespace {
+
+/// Instances, and how many multiprocessors of an H200 their clusters fill. Of several that are as good, the first is
+/// taken.
+struct Instance {
+  PartsForm90 form;
+  int of_132;
+};
+constexpr Instance kInstances[] = {{{128, 1, 1, 2, 1, true}, 132},  {{80, 2, 1, 1, 1, true}, 132},
+                                   {{128, 1, 1, 2, 2, true}, 132},  {{128, 1, 1, 1, 4, true}, 120},
+                                   {{160, 1, 1, 1, 4, true}, 120},  {{128, 1, 2, 1, 1, false}, 132},
+                                   {{160, 1, 2, 1, 1, false}, 132}, {{128, 1, 2, 1, 2, false}, 132},
+                                   {{128, 1, 2, 1, 4, false}, 120}, {{160, 1, 2, 1, 4, false}, 120}};
+
+const std::vector<jit::KernelSet> sets = [] {
+  std::vector<jit::KernelSet> made;
+  for (const auto& [f, of_132] : kInstances) {
+    std::string name = "gpukit::gemm90_parts<";
+    for (int number : {f.columns, f.halves, f.sets, f.ways, f.blocks}) name += std::to_string(number) + ", ";
+    made.emplace_back("gpukit/ops/gemv/gemm90_parts.cuh", std::vector{name + (f.whole ? "true>" : "false>")},
+                      std::vector{DType::bfloat16}, std::vector<std::string>{"90a"});
+  }
+  return made;
+}();
+const jit::KernelSet split_set("gpukit/ops/gemv/split_rows.cuh", std::vector<std::string>{"gpukit::split_rows<{T}>"},
+                               std::vector{DType::bfloat16}, std::vector<std::string>{"90a"});
+
+constexpr int64_t kWholeRows = 32;  // more are taken apart once for all blocks
+
+/// Judged alike for every number of rows: the product has other bits than those of other kernels.
+bool is_parted(const ScaledProduct& p, const GemvCodesChip& chip) {
+  constexpr int64_t kMax = int64_t{1} << 30, kMaxK = int64_t{1} << 24, kGranuleBytes = 16;
+  const ScaledSpace& s = p.space;
+  const bool short_out = s.out == Code::bfloat16 || s.out == Code::float16;
+  if (chip.sm_major != 9 || !short_out || s.experts != 0 || std::max(s.m, s.n) > kMax) return false;
+  if (p.a.data.dtype() != DType::bfloat16 || s.b.code != Code::float8_e4m3) return false;
+  if (scaled_along_k(s.b)) return false;
+  if (s.k % Parts90::kChain != 0 || s.k < Parts90::kSegments * Parts90::kChain || s.k > kMaxK) return false;
+  // The copy engine walks forward alone.
+  const auto rows_lie_well = [&](const Array& x, const ScaledOperand& o, int64_t rows) {
+    return is_aligned(x) && o.k == 1 && o.row * itemsize(x.dtype()) % kGranuleBytes == 0 && (rows == 1 || o.row > 0);
+  };
+  return rows_lie_well(p.a.data, s.a, s.m) && rows_lie_well(p.b.data, s.b, s.n);
+}
+
+/// Bytes of the parts of a row and its factors.
+constexpr int64_t row_bytes(int64_t k) { return 2 * k + k / Parts90::kChain * 4; }
+
+/// Rows as the copy engine moves them: `rows` of `length` bytes, `height` at a time, 128 bytes wide.
+jit::Boxes code_boxes(const memory::Use& use, int64_t rows, int64_t length, int64_t stride, int height) {
+  driver::BoxLayout l;
+  l.dtype = DType::uint8;
+  l.shape[0] = length;
+  l.shape[1] = rows;
+  l.strides[0] = l.strides[1] = rows == 1 ? length : stride;
+  l.box[0] = Parts90::kChain;
+  l.box[1] = height;
+  l.swizzle = driver::BoxLayout::Swizzle::bytes128;
+  return {use, l};
+}
+/// Tokens in groups: both halves of a chain of each.
+jit::Boxes token_groups(const Array& x, const ScaledSpace& s) {
+  constexpr int64_t kBytes = 2, kHalf = Parts90::kChain / 2;
+  driver::BoxLayout l;
+  l.dtype = x.dtype();
+  l.shape[0] = kHalf;
+  l.shape[1] = s.m;
+  l.shape[2] = s.k / kHalf;
+  l.strides[0] = (s.m == 1 ? s.k : s.a.row) * kBytes;
+  l.strides[1] = kHalf * kBytes;
+  l.box[0] = kHalf;
+  l.box[1] = Parts90::kGroup;
+  l.box[2] = 2;
+  l.swizzle = driver::BoxLayout::Swizzle::bytes128;
+  return {read(x), l};
+}
+
+/// How an instance shares `m` rows, and its time by what was measured on an H200, in cycles of a multiprocessor. Memory
+/// gives every multiprocessor its share; a chain takes some time however small it is, as do its tokens, its weights and
+/// the tensor cores.
+std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledSpace& s, const GemvCodesChip& chip,
+                                       double* time) {
+  constexpr int kGroupedMultiprocessors = 8;  // hold a cluster together; what a session has beside them may lie apart
+  constexpr int64_t kMinRows = 8, kMostTiles = int64_t{1} << 28, kAhead = 1024;  // bytes of a weight
+  constexpr int kInFlight = 104 * 1024;   // bytes of weights on their way to a multiprocessor: more are slower
+  constexpr double kMemory = 18.5 * 132;  // bytes a cycle
+  constexpr double kChainTime = 130.0, kGroupTime = 77.0, kWarpgroupTime = 160.0, kPartsTime = 6.0, kAloneTime = 250.0;
+  constexpr double kClusterTime = 800.0, kRoundTime = 4000.0;  // of clusters, which start anew
+  const auto& [form, of_132] = kInstances[number];
+  if (form.blocks > 1 && chip.sm_count < kGroupedMultiprocessors) return std::nullopt;
+  const int64_t clusters = std::max(1, chip.sm_count * of_132 / 132 / form.blocks);
+  const int64_t token_tiles = ceil_div(m, form.tokens()), least_tiles = ceil_div(s.n, form.weights());
+  const int64_t rounds = ceil_div(least_tiles * token_tiles, clusters);
+  const int64_t row_tiles = std::max(least_tiles, rounds * clusters / token_tiles);
+
+  Parts90 parts = {};
+  parts.last = static_cast<int>(m);
+  parts.rows = static_cast<int>(std::max(kMinRows, ceil_div(s.n, row_tiles)));
+  parts.groups = static_cast<int>(ceil_div(std::min<int64_t>(m, form.tokens()), Parts90::kGroup));
+  const int64_t tiles = ceil_div(s.n, parts.rows) * token_tiles;
+  if (tiles > kMostTiles) return std::nullopt;
+  parts.token_tiles = static_cast<int>(token_tiles);
+  parts.tiles = static_cast<int>(tiles);
+  parts.padded = static_cast<int>(token_tiles * form.tokens());
+  parts.chains = static_cast<int>(s.k / Parts90::kChain);
+  const int64_t unit_bytes = int64_t{parts.chains} / form.units() * Parts90::kChain;
+  parts.ahead = static_cast<int>(std::min(kAhead / form.ways, unit_bytes));
+  const int room = (chip.shared_per_block - parts.shared_bytes(form)) / parts.stage_bytes();
+  const int wanted = std::max(2, (kInFlight / parts.weight_bytes() + form.ways / 2) / form.ways);
+  parts.stages = std::min({wanted, room / form.ways, Parts90::kMaxStages / form.ways});
+  if (parts.stages < 2) return std::nullopt;
+
+  const int64_t blocks = std::min(tiles, clusters) * form.blocks;
+  const double memory = static_cast<double>(parts.rows * Parts90::kChain * blocks) / kMemory;
+  const double issue =
+      form.whole ? kGroupTime * parts.groups + kWarpgroupTime * form.halves : kPartsTime * form.weights();
+  const double chain = kChainTime + std::max(memory / static_cast<double>(token_tiles), issue) +
+                       (form.buffers() == 1 ? kAloneTime : 0.0);
+  *time = static_cast<double>(rounds * ceil_div(parts.chains, form.blocks)) * chain +
+          (form.blocks > 1 ? kClusterTime + kRoundTime * static_cast<double>(rounds - 1) : 0.0);
+  const int64_t grid = form.blocks == 1 ? blocks : tiles * form.blocks;
+  return PartsPlan{.instance = number,
+                   .form = form,
+                   .parts = parts,
+                   .step = m,
+                   .grid = static_cast<unsigned>(grid),
+                   .shared_bytes = static_cast<unsigned>(parts.shared_bytes(form)),
+                   .overlaps = should_overlap(grid, chip.sm_count)};
+}
+
+}  // namespace
+
+std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCodesChip& chip, bool workspace) {
+  const ScaledSpace& s = product.space;
+  if (!is_parted(product, chip)) return std::nullopt;
+  constexpr int64_t kStep = Parts90::kMaxTokens;
+  const int64_t fit = static_cast<int64_t>(runtime::kWorkspaceBytes) / row_bytes(s.k) / kStep * kStep;
+  const bool whole = s.m <= kWholeRows || !workspace || fit == 0;
+  const int64_t m = whole ? s.m : std::min(s.m, fit);
+  std::optional<PartsPlan> best;
+  double least = 0.0;
+  for (int i = 0; i < static_cast<int>(std::size(kInstances)); ++i) {
+    if (kInstances[i].form.whole != whole) continue;
+    double time = 0.0;
+    const auto plan = plan_instance(i, m, s, chip, &time);
+    if (!plan || (best && time >= least)) continue;
+    best = plan;
+    least = time;
+  }
+  return best;
+}
+
+bool launch_parts(const ScaledProduct& product) {
+  const ScaledSpace& s = product.space;
+  const Device device = product.out.device();
+  const driver::DeviceProperties& properties = product.out.context().properties();
+  const GemvCodesChip chip = {.sm_count = runtime::current_sm_count(device),
+                              .shared_per_block = properties.shared_per_block_optin,
+                              .sm_major = properties.sm_major};
+  if (!is_parted(product, chip)) return false;
+  std::shared_ptr<memory::Storage> memory;
+  if (s.m > kWholeRows) {
+    runtime::keep_workspaces_for_captures();
+    memory = runtime::workspace(runtime::current_stream(device));
+  }
+  const auto plan = plan_parts(product, chip, memory != nullptr);
+  if (!plan) return false;
+  const DType dtype = product.a.data.dtype();
+  const auto launch = [&](const jit::Boxes& tokens, const memory::Use& factors, const Parts90& parts) {
+    jit::launch(sets[static_cast<size_t>(plan->instance)].get(0, dtype), device,
+                {.grid_x = plan->grid,
+                 .block_x = static_cast<unsigned>(plan->form.threads()),
+                 .shared_bytes = plan->shared_bytes,
+                 .overlaps = plan->overlaps},
+                code_boxes(read(product.b.data), s.n, s.k, s.b.row, parts.rows), tokens, write(product.out),
+                read(product.b.data), factors, read_if(product.b.scale), read_if(product.bias),
+                read_if(product.out_scale), s, parts);
+  };
+  Parts90 parts = plan->parts;
+  if (plan->form.whole) {
+    launch(token_groups(product.a.data, s), {}, parts);
+    return true;
+  }
+  constexpr int kWarps = 4;
+  const int64_t code_rows = ceil_div(plan->step, Parts90::kGroup) * 2 * Parts90::kGroup;
+  const memory::Use codes = {&memory, 0, true}, factors = {&memory, code_rows * s.k, true};
+  for (int64_t first = 0; first < s.m; first += plan->step) {
+    parts.first = static_cast<int>(first);
+    parts.last = static_cast<int>(std::min(s.m, first + plan->step));
+    jit::launch(split_set.get(0, dtype), device,
+                {.grid_x = static_cast<unsigned>(parts.padded / Parts90::kGroup),
+                 .grid_y = static_cast<unsigned>(ceil_div(parts.chains, kWarps)),
+                 .block_x = kWarps * 32},
+                codes, factors, read(product.a.data), parts.first, parts.last, s.a.row, static_cast<int>(s.k),
+                parts.padded);
+    launch(code_boxes(codes, code_rows, s.k, s.k, 2 * Parts90::kGroup * parts.groups), factors, parts);
+  }
+  return true;
+}
+
+}  // namespace gpukit::cuda

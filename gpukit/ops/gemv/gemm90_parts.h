@@ -1,0 +1,29 @@
+// bfloat16 by float8_e4m3 to 16 bits on sm_90, any number of rows: the launch of gemm90_parts.cuh.
+#pragma once
+
+#include <optional>
+
+#include "gpukit/ops/gemv/gemm90_parts_shape.cuh"
+#include "gpukit/ops/gemv/gemv_codes.h"
+#include "gpukit/ops/matmul/scaled_matmul_impl.h"
+
+namespace gpukit::cuda {
+
+struct PartsPlan {
+  int instance;  // of the table in gemm90_parts.cpp
+  PartsForm90 form;
+  Parts90 parts;  // of all rows, or of the first `step`
+  int64_t step;   // rows that are taken apart at a time
+  unsigned grid, shared_bytes;
+  bool overlaps;
+};
+
+/// nullopt where `product` is not one of these: scales do not change along k, which is a multiple of 128, 512 at least;
+/// rows are dense and lie at multiples of 16 bytes. `workspace`: there is memory to take more than 32 rows apart once;
+/// else every block does, which is slower.
+std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCodesChip& chip, bool workspace);
+
+/// Launches the product and gives true, or false where there is no plan for it.
+bool launch_parts(const ScaledProduct& product);
+
+}  // namespace gpukit::cuda
