@@ -22,10 +22,15 @@ struct Workspace {
 struct Workspaces {
   std::mutex mutex;
   std::vector<Workspace> list;  // last used last
+  std::vector<const driver::Context*> captured;
 };
 Workspaces& workspaces() {
   static Workspaces* instance = new Workspaces;
   return *instance;
+}
+
+bool is_captured(const Workspaces& all, const driver::Context& context) {
+  return std::find(all.captured.begin(), all.captured.end(), &context) != all.captured.end();
 }
 
 std::shared_ptr<memory::Storage> find_or_make(const std::shared_ptr<driver::Stream>& stream, bool captured) {
@@ -60,8 +65,21 @@ std::shared_ptr<memory::Storage> workspace(const std::shared_ptr<driver::Stream>
   return find_or_make(stream, thread_capture() != nullptr);
 }
 
-void keep_workspaces_for_captures() {
-  set_capture_hook([](const std::shared_ptr<driver::Stream>& stream) { find_or_make(stream, true); });
+void keep_workspaces_for_captures(const driver::Context& context) {
+  Workspaces& all = workspaces();
+  {
+    std::lock_guard lock(all.mutex);
+    if (is_captured(all, context)) return;
+    all.captured.push_back(&context);
+  }
+  set_capture_hook([](const std::shared_ptr<driver::Stream>& stream) {
+    bool wanted;
+    {
+      std::lock_guard lock(workspaces().mutex);
+      wanted = is_captured(workspaces(), stream->context());
+    }
+    if (wanted) find_or_make(stream, true);
+  });
 }
 
 void reset_workspaces() {
@@ -70,6 +88,7 @@ void reset_workspaces() {
   Workspaces& all = workspaces();
   std::lock_guard lock(all.mutex);
   dropped.swap(all.list);
+  all.captured.clear();
 }
 
 }  // namespace gpukit::runtime

@@ -15,8 +15,8 @@ inline constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 /// The memory of `stream`. A capture has memory of its own, made before it began, for the stream it began on. Null:
 /// there is none, and none may or can be made.
 std::shared_ptr<memory::Storage> workspace(const std::shared_ptr<driver::Stream>& stream);
-/// From now on every capture has such memory.
-void keep_workspaces_for_captures();
+/// From now on every capture of this context has such memory.
+void keep_workspaces_for_captures(const driver::Context& context);
 /// For tests: lets go of all, and no capture has any.
 void reset_workspaces();
 

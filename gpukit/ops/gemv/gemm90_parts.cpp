@@ -175,7 +175,7 @@ bool launch_parts(const ScaledProduct& product) {
   if (!is_parted(product, chip)) return false;
   std::shared_ptr<memory::Storage> memory;
   if (s.m > kWholeRows) {
-    runtime::keep_workspaces_for_captures();
+    runtime::keep_workspaces_for_captures(product.out.context());
     memory = runtime::workspace(runtime::current_stream(device));
   }
   const auto plan = plan_parts(product, chip, memory != nullptr);

@@ -44,7 +44,7 @@ VendorState* VendorState::of(driver::Context& context, std::string* reason) {
   context.make_current();
   std::unique_ptr<VendorState> made(new VendorState(context));
   all.list.emplace_back(&context, std::move(made));
-  runtime::keep_workspaces_for_captures();
+  runtime::keep_workspaces_for_captures(context);
   return all.list.back().second.get();
 }
 
