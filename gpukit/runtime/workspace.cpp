@@ -11,10 +11,12 @@
 namespace gpukit::runtime {
 namespace {
 
-/// Streams beyond them take turns: a block that is let go waits for its stream's work before it is used again.
-constexpr size_t kMaxWorkspaces = 8;
+/// Of a context. Streams beyond them take turns: a block that is let go waits for its stream's work before it is used
+/// again.
+constexpr int kMaxWorkspaces = 8;
 
 struct Workspace {
+  const driver::Context* context;
   uint64_t stream;
   bool captured;
   std::shared_ptr<memory::Storage> memory;
@@ -51,11 +53,13 @@ std::shared_ptr<memory::Storage> find_or_make(const std::shared_ptr<driver::Stre
   } catch (const OutOfMemoryError&) {
     return nullptr;
   }
-  if (all.list.size() == kMaxWorkspaces) {
-    dropped = std::move(all.list.front().memory);
-    all.list.erase(all.list.begin());
+  const auto is_neighbour = [&](const Workspace& w) { return w.context == &stream->context(); };
+  if (std::count_if(all.list.begin(), all.list.end(), is_neighbour) == kMaxWorkspaces) {
+    const auto oldest = std::find_if(all.list.begin(), all.list.end(), is_neighbour);
+    dropped = std::move(oldest->memory);
+    all.list.erase(oldest);
   }
-  all.list.push_back({stream->id(), captured, made});
+  all.list.push_back({&stream->context(), stream->id(), captured, made});
   return made;
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/graph.h"
 #include "gpukit/runtime/stream_group.h"
@@ -42,6 +44,27 @@ TEST(Workspace, OneAStreamAndOneACaptureOfTheContextsThatAsk) {
   EXPECT_EQ(captured(), nullptr);
   EXPECT_NE(workspace(first), memory);
   reset_workspaces();
+}
+
+TEST(Workspace, TheOldestGoesWhereThereAreTooMany) {
+  reset_workspaces();
+  const auto first = new_stream(kCpu, 0);
+  const std::weak_ptr<memory::Storage> memory = workspace(first);
+  std::vector<std::shared_ptr<driver::Stream>> others;
+  for (int i = 0; i < 7; ++i) {
+    others.push_back(new_stream(kCpu, 0));
+    ASSERT_NE(workspace(others.back()), nullptr);
+  }
+  EXPECT_EQ(workspace(first), memory.lock());  // and is the last used
+  const std::weak_ptr<memory::Storage> oldest = workspace(others[0]);
+  for (int i = 1; i < 7; ++i) workspace(others[static_cast<size_t>(i)]);
+  workspace(first);
+  others.push_back(new_stream(kCpu, 0));
+  ASSERT_NE(workspace(others.back()), nullptr);
+  EXPECT_TRUE(oldest.expired());
+  EXPECT_FALSE(memory.expired());
+  reset_workspaces();
+  EXPECT_TRUE(memory.expired());
 }
 
 }  // namespace
