@@ -188,8 +188,7 @@ bool launch_parts(const ScaledProduct& product) {
                  .shared_bytes = plan->shared_bytes,
                  .overlaps = plan->overlaps},
                 code_boxes(read(product.b.data), s.n, s.k, s.b.row, parts.rows), tokens, write(product.out),
-                read(product.b.data), factors, read_if(product.b.scale), read_if(product.bias),
-                read_if(product.out_scale), s, parts);
+                read(product.b.data), factors, read_if(product.b.scale), read_if(product.bias), s, parts);
   };
   Parts90 parts = plan->parts;
   if (plan->form.whole) {

@@ -55,7 +55,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks)
     __launch_bounds__(PartsForm90{kColumns, kHalves, kSets, kWays, kBlocks, kWhole}.threads(), 1)
         gemm90_parts(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
                      const uint8_t* weights, const float* token_factors, const void* scale, const void* bias,
-                     const float* out_scale, const __grid_constant__ ScaledSpace s, const __grid_constant__ Parts90 p) {
+                     const __grid_constant__ ScaledSpace s, const __grid_constant__ Parts90 p) {
   constexpr PartsForm90 kForm = {kColumns, kHalves, kSets, kWays, kBlocks, kWhole};
   constexpr int kMultipliers = kForm.warpgroups() * 4, kSplitters = kForm.splitters();  // warps
   constexpr int kUnits = kForm.units(), kSegments = kForm.segments();
@@ -285,7 +285,6 @@ __global__ void GPUKIT_CLUSTER(kBlocks)
         return load_from_block(at + i % kWays * sums_size, i / kWays);
     };
     constexpr int kSums = kUnits == 2 ? 3 : kUnits;
-    const float by = out_scale != nullptr ? *out_scale : 1.0f;
     for (int token = rank * kMultipliers + warp; token < here; token += kBlocks * kMultipliers) {
       uint16_t* const to = static_cast<uint16_t*>(out) + (token_0 + token) * s.out_m;
       float total[kLaneColumns];
@@ -301,7 +300,6 @@ __global__ void GPUKIT_CLUSTER(kBlocks)
         const int column = j * 32 + lane, row = row_0 + column;
         float sum = total[j] * (of_row[j] * s.alpha);
         if (bias != nullptr) sum += bias_of_row[j];
-        if (out_scale != nullptr) sum /= by;
         if (column >= p.rows || row >= n) continue;
         if (s.out == Code::bfloat16)
           reinterpret_cast<bfloat16*>(to)[row * s.out_n] = to_bfloat16(sum);

@@ -10,6 +10,7 @@ struct PartsForm90 {
   int columns, halves, sets, ways, blocks;
   bool whole;
 
+  static constexpr int kSegments = 4;  // of a row
   constexpr int warpgroups() const { return halves * sets * ways; }
   /// Weights and tokens of a tile.
   constexpr int weights() const { return columns * halves; }
@@ -21,7 +22,7 @@ struct PartsForm90 {
   constexpr int buffers() const { return warpgroups() == 2 && columns > 128 ? 1 : 2; }
   /// Who has a share of k, and the segments of each. Of two units the second hands out its two segments as they are.
   constexpr int units() const { return ways * blocks; }
-  constexpr int segments() const { return 4 / units(); }
+  constexpr int segments() const { return kSegments / units(); }
   /// Sums that a block keeps in shared memory.
   constexpr int kept() const { return units() == 2 ? 4 - blocks : ways; }
 };
@@ -37,7 +38,8 @@ struct Parts90 {
   int ahead;   // bytes that are asked for of each way of a weight before the copy engine starts
   int padded;  // tokens between the factors of two chains, where split_rows made these
 
-  static constexpr int kChain = 128, kSegments = 4, kGroup = 8, kMaxTokens = 64, kMaxStages = 32;  // of all ways
+  static constexpr int kSegments = PartsForm90::kSegments;
+  static constexpr int kChain = 128, kGroup = 8, kMaxTokens = 64, kMaxStages = 32;  // of all ways
 
   constexpr int first_chain(int segment) const { return segment * chains / kSegments; }
   constexpr int weight_bytes() const { return (rows + 7) / 8 * 1024; }

@@ -12,7 +12,6 @@ template <typename X>
 __global__ void split_rows(uint8_t* codes, uint32_t* factors, const X* x, int first, int last, int64_t row, int k,
                            int padded) {
   let_next_start();
-  wait_for_previous();
   const int lane = static_cast<int>(threadIdx.x) % 32, token = lane % 8, quarter = lane / 8;
   const int at = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x) / 32, group = static_cast<int>(blockIdx.x);
   if (at * 128 >= k) return;

@@ -58,8 +58,7 @@ void scaled_matmul(const ScaledProduct& product) {
     throw UnsupportedError(
         "scaled_matmul: kernel 'wgmma' needs sm_90, k dense and rows at multiples of 16 bytes, and either float8 "
         "operands of one dtype with scales for the tensor, rows or blocks of 128, or bfloat16 by float8_e4m3 with "
-        "scales "
-        "for the tensor or rows, a k that is a multiple of 128 and at least 512, and a result of 16 bits");
+        "scales for the tensor or rows, a k that is a multiple of 128 and at least 512, and a result of 16 bits");
   any_format(product);
 }
 
