@@ -21,14 +21,26 @@ GPUKIT_DEVICE constexpr int working_blocks() {
 #endif
 }
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+/// Where block `block` of the cluster has what this one has at `shared`.
+GPUKIT_DEVICE uint32_t in_block(uint32_t shared, int block) {
+  uint32_t at;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(shared), "r"(block));
+  return at;
+}
+GPUKIT_DEVICE void store_in_block(uint32_t at, float first, float second) {
+  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(first), "f"(second) : "memory");
+}
+/// The two halves of sync_cluster.
+GPUKIT_DEVICE void arrive_cluster() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+GPUKIT_DEVICE void wait_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+#endif
+
 /// What block `block` of the cluster has in its shared memory at the place of `p` in this one's.
 GPUKIT_DEVICE float load_from_block(const float* p, int block) {
   float v;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  uint32_t at;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-               : "=r"(at)
-               : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(p))), "r"(block));
+  const uint32_t at = in_block(static_cast<uint32_t>(__cvta_generic_to_shared(p)), block);
   asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(at) : "memory");
 #else
   v = *p;
@@ -41,7 +53,8 @@ template <int kBlocks>
 GPUKIT_DEVICE void sync_cluster() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   if constexpr (kBlocks > 1) {
-    asm volatile("barrier.cluster.arrive.release.aligned;\n barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    arrive_cluster();
+    wait_cluster();
     return;
   }
 #endif

@@ -110,7 +110,7 @@ std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledSpace&
 
   Parts90 parts = {};
   parts.last = static_cast<int>(m);
-  parts.rows = static_cast<int>(std::max(kMinRows, ceil_div(s.n, row_tiles)));
+  parts.rows = static_cast<int>(std::max(kMinRows, ceil_div(ceil_div(s.n, row_tiles), 2) * 2));  // stored in pairs
   parts.groups = static_cast<int>(ceil_div(std::min<int64_t>(m, form.tokens()), Parts90::kGroup));
   const int64_t tiles = ceil_div(s.n, parts.rows) * token_tiles;
   if (tiles > kMostTiles) return std::nullopt;
@@ -144,6 +144,13 @@ std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledSpace&
 }
 
 }  // namespace
+
+bool is_parted_by_default(const ScaledSpace& s) {
+  // Fewer weights are over before their loads are well under way, and more rows of them take two rounds:
+  // gemm90_few_codes is faster.
+  constexpr int64_t kMinWeights = 48'000'000, kMaxRows = 19'000;
+  return s.n <= kMaxRows && s.k >= ceil_div(kMinWeights, std::max<int64_t>(s.n, 1));
+}
 
 std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCodesChip& chip, bool workspace) {
   const ScaledSpace& s = product.space;

@@ -46,6 +46,15 @@ GPUKIT_DEVICE void split_tokens(uint32_t box, uint32_t factors, int lane) {
   }
 }
 
+GPUKIT_DEVICE float2 load_floats(uint32_t shared) {
+  uint32_t first, second;
+  load_shared(first, second, shared);
+  return {__uint_as_float(first), __uint_as_float(second)};
+}
+GPUKIT_DEVICE void store_floats(uint32_t shared, float first, float second) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(shared), "f"(first), "f"(second) : "memory");
+}
+
 /// Grid: a cluster for each tile, or where that is one block, at most. Block: the form's threads. Shared bytes:
 /// p.shared_bytes(). `w` maps the codes in boxes of 128 by p.rows. `x` maps the tokens as (64, tokens, k / 64) in boxes
 /// of 64 by 8 by 2; or, not kWhole, what split_rows made of them in boxes of 128 by 16 p.groups, and token_factors are
@@ -58,13 +67,13 @@ __global__ void GPUKIT_CLUSTER(kBlocks)
                      const __grid_constant__ ScaledSpace s, const __grid_constant__ Parts90 p) {
   constexpr PartsForm90 kForm = {kColumns, kHalves, kSets, kWays, kBlocks, kWhole};
   constexpr int kMultipliers = kForm.warpgroups() * 4, kSplitters = kForm.splitters();  // warps
-  constexpr int kUnits = kForm.units(), kSegments = kForm.segments();
+  constexpr int kUnits = kForm.units(), kSegments = kForm.segments(), kKept = kForm.kept();
   constexpr int kLoader = kMultipliers + kSplitters, kThreads = kForm.threads(),
                 kPitch = Parts90::pitch(kForm.weights());
   // Of the registers that a block starts with, the warps that multiply take what the others leave.
   constexpr int kAtStart = 65536 / kThreads / 8 * 8, kHelperRegisters = kThreads > 512 ? 48 : 56;
   constexpr int kLeft = (kThreads * kAtStart - (kSplitters + 1) * 32 * kHelperRegisters) / (kMultipliers * 32) / 8 * 8;
-  constexpr int kRegisters = kLeft < 232 ? kLeft : 232;
+  constexpr int kRegisters = kLeft < 240 ? kLeft : 240;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);  // the same for all, as the compiler sees
   const int rank = static_cast<int>(blockIdx.x) % kBlocks, cluster = static_cast<int>(blockIdx.x) / kBlocks;
@@ -75,6 +84,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks)
   const auto begin_of = [&](int way) { return p.first_chain((rank * kWays + way) * kSegments); };
 
   let_next_start();
+  if constexpr (kBlocks > 1) arrive_cluster();
   // A map takes the copy engine as long to fetch as the first weights take: these are asked for meanwhile.
   if (thread < p.rows && row_of(cluster) + thread < n) {
 #pragma unroll
@@ -88,8 +98,8 @@ __global__ void GPUKIT_CLUSTER(kBlocks)
   const uint32_t ready = raw + Parts90::kMaxStages * 8, empty = ready + Parts90::kMaxStages * 8;
   const uint32_t factors = empty + Parts90::kMaxStages * 8;
   const uint32_t base = (factors + Parts90::kMaxStages * Parts90::kMaxTokens * 4 + 1023) & ~1023u;
-  float* const sums = reinterpret_cast<float*>(shared + (base - landed) + kWays * p.stages * stage_bytes);
-  const int sums_size = p.sums_bytes(kForm.weights()) / 4;
+  const uint32_t sums = base + kWays * p.stages * stage_bytes;
+  const int sums_bytes = p.sums_bytes(kForm);
   const auto factors_of = [&](int stage, int group) {
     return factors + (stage * Parts90::kMaxTokens + group * Parts90::kGroup) * 4;
   };
@@ -108,6 +118,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks)
     named_barrier(1, kThreads);
   }
   wait_for_previous();
+  if constexpr (kBlocks > 1) wait_cluster();  // all blocks have started
 
   if (warp >= kMultipliers) {
     give_registers<kHelperRegisters>();
@@ -173,18 +184,35 @@ __global__ void GPUKIT_CLUSTER(kBlocks)
   const bool works = group < p.groups;
   int stage = ring, phase = 0;
   float products[kForm.buffers()][kColumns / 2], totals[kColumns / 4];
-  // Where the sums of this way are kept.
-  float* const mine = sums + way * sums_size + (group * 8 + g) * kPitch + side * kColumns + t * 2;
+  // The sum of a segment goes to where its tokens are ended.
+  uint32_t mine = sums + ((group / kBlocks * 8 + g) * kPitch + side * kColumns + t * 2) * 4;
+  if constexpr (kBlocks > 1) mine = in_block(mine, group % kBlocks);
+  const auto keep = [&](int segment) {
+    const int place = kBlocks > 1 ? segment : max(segment - (kSegments - 1), 0);
+    const bool adds = kBlocks == 1 && segment > 0 && segment < kSegments;
+#pragma unroll
+    for (int j = 0; j < kColumns / 4; j += 2) {
+      const uint32_t at = mine + place * sums_bytes + j * 16;
+      if constexpr (kBlocks > 1) {
+        store_in_block(at, totals[j], totals[j + 1]);
+      } else {
+        const float2 before = adds ? load_floats(at) : float2{};
+        store_floats(at, adds ? before.x + totals[j] : totals[j], adds ? before.y + totals[j + 1] : totals[j + 1]);
+      }
+    }
+  };
 
   for (int tile = cluster; tile < p.tiles; tile += clusters) {
     const int token_0 = token_of(tile), row_0 = row_of(tile), here = min(p.last - token_0, kForm.tokens());
-    constexpr int kLaneColumns = kForm.weights() / 32;
-    float of_row[kLaneColumns], bias_of_row[kLaneColumns];
+    // A lane ends pairs of weights, 64 from each other.
+    constexpr int kPairs = (kForm.weights() + 63) / 64;
+    const int column = lane * 2, live = min(p.rows, n - row_0) - column;
+    float by[kPairs][2], more[kPairs][2];
 #pragma unroll
-    for (int j = 0; j < kLaneColumns; ++j) {
-      const int row = min(row_0 + j * 32 + lane, n - 1);
-      of_row[j] = row_scale(s.b, scale, nullptr, 0, row);
-      bias_of_row[j] = bias != nullptr ? load_bias(bias, s.bias, row * s.bias_n) : 0.0f;
+    for (int j = 0; j < kPairs * 2; ++j) {
+      const int row = min(row_0 + j / 2 * 64 + column + j % 2, n - 1);
+      by[j / 2][j % 2] = row_scale(s.b, scale, nullptr, 0, row);
+      more[j / 2][j % 2] = bias != nullptr ? load_bias(bias, s.bias, row * s.bias_n) : 0.0f;
     }
 #pragma unroll
     for (int j = 0; j < kColumns / 4; ++j) totals[j] = 0.0f;
@@ -215,13 +243,9 @@ __global__ void GPUKIT_CLUSTER(kBlocks)
       }
       if constexpr (kSegments > 1) {
         if (chain + 1 != next || next == end) return;
-        const bool first = segment == unit * kSegments;
+        keep(segment);
 #pragma unroll
-        for (int j = 0; j < kColumns / 4; j += 2) {
-          float2& kept = *reinterpret_cast<float2*>(mine + j * 4);
-          kept = first ? float2{totals[j], totals[j + 1]} : float2{kept.x + totals[j], kept.y + totals[j + 1]};
-          totals[j] = totals[j + 1] = 0.0f;
-        }
+        for (int j = 0; j < kColumns / 4; ++j) totals[j] = 0.0f;
         next = p.first_chain(++segment + 1);
       }
     };
@@ -256,58 +280,42 @@ __global__ void GPUKIT_CLUSTER(kBlocks)
       }
     }
 
-    if (works) {
+    if (works) keep(segment);
+    if constexpr (kBlocks > 1)
+      sync_cluster<kBlocks>();
+    else
+      named_barrier(2, kMultipliers * 32);
+    const bool in_pairs = s.out_n == 1 && s.out_m % 2 == 0 && n % 2 == 0 && reinterpret_cast<uint64_t>(out) % 4 == 0;
+#pragma unroll 1
+    for (int i = warp;; i += kMultipliers) {
+      const int token = (i / 8 * kBlocks + rank) * 8 + i % 8;
+      if (token >= here) break;
+      uint16_t* const to = static_cast<uint16_t*>(out) + (token_0 + token) * s.out_m + (row_0 + column) * s.out_n;
+      const uint32_t at = sums + (i * kPitch + column) * 4;
+      float2 kept[kPairs][kKept];
 #pragma unroll
-      for (int j = 0; j < kColumns / 4; j += 2) {
-        float2* const kept = reinterpret_cast<float2*>(mine + j * 4);
-        const float2 last = {totals[j], totals[j + 1]};
-        if constexpr (kSegments == 1)
-          *kept = last;
-        else if (unit == 0)
-          *kept = {kept->x + last.x, kept->y + last.y};
-        else
-          *reinterpret_cast<float2*>(mine + sums_size + j * 4) = last;
+      for (int j = 0; j < kPairs; ++j)
+#pragma unroll
+        for (int q = 0; q < kKept; ++q)
+          kept[j][q] = j * 64 < live ? load_floats(at + q * sums_bytes + j * 256) : float2{};
+#pragma unroll
+      for (int j = 0; j < kPairs; ++j) {
+        float2 sum = kept[j][0];
+#pragma unroll
+        for (int q = 1; q < kKept; ++q) sum = {sum.x + kept[j][q].x, sum.y + kept[j][q].y};
+        sum = {sum.x * (by[j][0] * s.alpha), sum.y * (by[j][1] * s.alpha)};
+        if (bias != nullptr) sum = {sum.x + more[j][0], sum.y + more[j][1]};
+        const uint32_t pair =
+            s.out == Code::bfloat16 ? PairMath<bfloat16>::pack(sum.x, sum.y) : PairMath<half>::pack(sum.x, sum.y);
+        if (in_pairs) {
+          if (j * 64 < live) *reinterpret_cast<uint32_t*>(to + j * 64) = pair;
+        } else {
+          if (j * 64 < live) to[j * 64 * s.out_n] = static_cast<uint16_t>(pair);
+          if (j * 64 + 1 < live) to[(j * 64 + 1) * s.out_n] = static_cast<uint16_t>(pair >> 16);
+        }
       }
     }
-    const auto meet = [&] {
-      if constexpr (kBlocks > 1)
-        sync_cluster<kBlocks>();
-      else
-        named_barrier(2, kMultipliers * 32);
-    };
-    meet();
-    const auto load_sum = [&](const float* at, int i) {
-      if constexpr (kBlocks == 1)
-        return at[i * sums_size];
-      else if constexpr (kUnits == 2)
-        return load_from_block(at + (i == 2 ? sums_size : 0), i == 0 ? 0 : 1);
-      else
-        return load_from_block(at + i % kWays * sums_size, i / kWays);
-    };
-    constexpr int kSums = kUnits == 2 ? 3 : kUnits;
-    for (int token = rank * kMultipliers + warp; token < here; token += kBlocks * kMultipliers) {
-      uint16_t* const to = static_cast<uint16_t*>(out) + (token_0 + token) * s.out_m;
-      float total[kLaneColumns];
-#pragma unroll
-      for (int j = 0; j < kLaneColumns; ++j) {
-        const float* const at = sums + token * kPitch + j * 32 + lane;
-        total[j] = load_sum(at, 0);
-#pragma unroll
-        for (int i = 1; i < kSums; ++i) total[j] += load_sum(at, i);
-      }
-#pragma unroll
-      for (int j = 0; j < kLaneColumns; ++j) {
-        const int column = j * 32 + lane, row = row_0 + column;
-        float sum = total[j] * (of_row[j] * s.alpha);
-        if (bias != nullptr) sum += bias_of_row[j];
-        if (column >= p.rows || row >= n) continue;
-        if (s.out == Code::bfloat16)
-          reinterpret_cast<bfloat16*>(to)[row * s.out_n] = to_bfloat16(sum);
-        else
-          reinterpret_cast<half*>(to)[row * s.out_n] = to_half(sum);
-      }
-    }
-    meet();
+    if constexpr (kBlocks == 1) named_barrier(2, kMultipliers * 32);  // a cluster has one tile
   }
 }
 

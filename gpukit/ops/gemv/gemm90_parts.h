@@ -23,6 +23,10 @@ struct PartsPlan {
 /// else every block does, which is slower.
 std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCodesChip& chip, bool workspace);
 
+/// Products that go this way where no kernel is asked for, a row alone under batch_invariant only. By k and n, so that
+/// it is the same for every number of rows.
+bool is_parted_by_default(const ScaledSpace& space);
+
 /// Launches the product and gives true, or false where there is no plan for it.
 bool launch_parts(const ScaledProduct& product);
 

@@ -20,11 +20,11 @@ struct PartsForm90 {
   constexpr int threads() const { return (warpgroups() * 4 + splitters() + 1) * 32; }
   /// Products of a warpgroup at a time: while one is made, the other is added, where there are registers for both.
   constexpr int buffers() const { return warpgroups() == 2 && columns > 128 ? 1 : 2; }
-  /// Who has a share of k, and the segments of each. Of two units the second hands out its two segments as they are.
+  /// Who has a share of k, and the segments of each.
   constexpr int units() const { return ways * blocks; }
   constexpr int segments() const { return kSegments / units(); }
-  /// Sums that a block keeps in shared memory.
-  constexpr int kept() const { return units() == 2 ? 4 - blocks : ways; }
+  /// Sums of a token that wait in shared memory to be added last. A block alone adds up those of its first unit before.
+  constexpr int kept() const { return blocks > 1 ? kSegments : kSegments + 1 - segments(); }
 };
 
 /// Tokens `first` to `last`; a tile has `rows` weights and `groups` of eight of them. Its row of chains is cut into
@@ -46,7 +46,10 @@ struct Parts90 {
   constexpr int stage_bytes() const { return weight_bytes() + groups * 2048; }
   /// Floats between the sums of two tokens, so that no two threads of half a warp meet at a bank.
   static constexpr int pitch(int weights) { return weights + 8; }
-  constexpr int sums_bytes(int weights) const { return groups * kGroup * pitch(weights) * 4; }
+  /// One sum of each token. The blocks of a cluster have those of groups in turn.
+  constexpr int sums_bytes(const PartsForm90& f) const {
+    return (groups + f.blocks - 1) / f.blocks * kGroup * pitch(f.weights()) * 4;
+  }
   /// A product reads as many weights and tokens as the instance has, also where the last stage has fewer.
   constexpr int slack_bytes(const PartsForm90& f) const {
     const int weights = f.weights() * 128, parts = weight_bytes() + f.sets * (64 * 128);
@@ -56,7 +59,7 @@ struct Parts90 {
   /// Barriers, four for a stage; the factor of each token in it; and the alignment.
   static constexpr int kExtraBytes = kMaxStages * (4 * 8 + kMaxTokens * 4) + 1024;
   constexpr int shared_bytes(const PartsForm90& f) const {
-    return f.ways * stages * stage_bytes() + f.kept() * sums_bytes(f.weights()) + slack_bytes(f) + kExtraBytes;
+    return f.ways * stages * stage_bytes() + f.kept() * sums_bytes(f) + slack_bytes(f) + kExtraBytes;
   }
 };
 
