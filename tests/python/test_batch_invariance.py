@@ -173,6 +173,21 @@ def test_a_capture_without_memory_has_the_same_bits():
     subprocess.run([sys.executable, "-c", CAPTURED], check=True, timeout=300)
 
 
+@pytest.mark.gpu
+def test_large_layers_are_multiplied_in_two_parts():
+    """Where nobody asks for a kernel; a row alone under batch_invariant only."""
+    form, n, k = Scaled(None, None, "fp8_e4m3", "row"), 14080, 3456
+    with gp.device("cuda"):
+        needs_hopper()
+        with gp.determinism("batch_invariant"):
+            product = Product(form, np.random.default_rng(n), 70, n, k, [1, 2, 8, 16, 32, 33, 64], out="bfloat16")
+            product.check("the whole device")
+            asked = form.multiply(product.a, product.b, out_dtype="bfloat16", kernel="wgmma")
+            assert np.array_equal(bits(asked), product.whole)
+        product.rows.remove(1)
+        product.check("the whole device, run to run")
+
+
 EXPONENTS = {"tf32": (-149, 56), "bfloat16": (-133, 56), "float16": (-24, 14)}
 
 

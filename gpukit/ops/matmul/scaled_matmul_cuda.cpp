@@ -50,8 +50,11 @@ bool launched_by_vendor(const ScaledProduct& p, bool one_order) {
 /// The one place where a product meets its kernel.
 void scaled_matmul(const ScaledProduct& product) {
   const bool one_order = runtime::determinism() == env::Determinism::batch_invariant;
-  if (product.kernel == MatmulKernel::automatic && launch_gemv_codes(product, one_order)) return;
-  if (product.kernel == MatmulKernel::wgmma && launch_parts(product)) return;
+  const bool automatic = product.kernel == MatmulKernel::automatic;
+  const bool parted = automatic ? is_parted_by_default(product.space) && (one_order || product.space.m > 1)
+                                : product.kernel == MatmulKernel::wgmma;
+  if (parted && launch_parts(product)) return;
+  if (automatic && launch_gemv_codes(product, one_order)) return;
   if (product.kernel != MatmulKernel::wgmma && launched_by_vendor(product, one_order)) return;
   if (launch_grouped90(product) || launch_scaled_gemm90(product)) return;
   if (product.kernel == MatmulKernel::wgmma)
