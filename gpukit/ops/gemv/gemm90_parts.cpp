@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/boxes.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/overlap.h"
 #include "gpukit/ops/common/rounding.h"
@@ -61,18 +62,6 @@ bool is_parted(const ScaledProduct& p, const GemvCodesChip& chip) {
 /// Bytes of the parts of a row and its factors.
 constexpr int64_t row_bytes(int64_t k) { return 2 * k + k / Parts90::kChain * 4; }
 
-/// Rows as the copy engine moves them: `rows` of `length` bytes, `height` at a time, 128 bytes wide.
-jit::Boxes code_boxes(const memory::Use& use, int64_t rows, int64_t length, int64_t stride, int height) {
-  driver::BoxLayout l;
-  l.dtype = DType::uint8;
-  l.shape[0] = length;
-  l.shape[1] = rows;
-  l.strides[0] = l.strides[1] = rows == 1 ? length : stride;
-  l.box[0] = Parts90::kChain;
-  l.box[1] = height;
-  l.swizzle = driver::BoxLayout::Swizzle::bytes128;
-  return {use, l};
-}
 /// Tokens in groups: both halves of a chain of each.
 jit::Boxes token_groups(const Array& x, const ScaledSpace& s) {
   constexpr int64_t kBytes = 2, kHalf = Parts90::kChain / 2;
@@ -189,13 +178,15 @@ bool launch_parts(const ScaledProduct& product) {
   if (!plan) return false;
   const DType dtype = product.a.data.dtype();
   const auto launch = [&](const jit::Boxes& tokens, const memory::Use& factors, const Parts90& parts) {
+    const jit::Boxes weights{read(product.b.data),
+                             row_boxes(DType::uint8, s.k, s.n, s.b.row, Parts90::kChain, parts.rows)};
     jit::launch(sets[static_cast<size_t>(plan->instance)].get(0, dtype), device,
                 {.grid_x = plan->grid,
                  .block_x = static_cast<unsigned>(plan->form.threads()),
                  .shared_bytes = plan->shared_bytes,
                  .overlaps = plan->overlaps},
-                code_boxes(read(product.b.data), s.n, s.k, s.b.row, parts.rows), tokens, write(product.out),
-                read(product.b.data), factors, read_if(product.b.scale), read_if(product.bias), s, parts);
+                weights, tokens, write(product.out), read(product.b.data), factors, read_if(product.b.scale),
+                read_if(product.bias), s, parts);
   };
   Parts90 parts = plan->parts;
   if (plan->form.whole) {
@@ -214,7 +205,8 @@ bool launch_parts(const ScaledProduct& product) {
                  .block_x = kWarps * 32},
                 codes, factors, read(product.a.data), parts.first, parts.last, s.a.row, static_cast<int>(s.k),
                 parts.padded);
-    launch(code_boxes(codes, code_rows, s.k, s.k, 2 * Parts90::kGroup * parts.groups), factors, parts);
+    const int height = 2 * Parts90::kGroup * parts.groups;
+    launch({codes, row_boxes(DType::uint8, s.k, code_rows, s.k, Parts90::kChain, height)}, factors, parts);
   }
   return true;
 }

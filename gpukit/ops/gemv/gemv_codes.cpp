@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/boxes.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/overlap.h"
 #include "gpukit/ops/common/rounding.h"
@@ -408,18 +409,12 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
   return best;
 }
 
-/// Rows as the copy engine moves them: `width` by `height` elements at a time, 128 bytes wide.
-jit::Boxes boxes(const Array& x, DType dtype, int64_t rows, int64_t length, int64_t stride, int width, int height) {
-  const int64_t bytes = itemsize(dtype);
-  driver::BoxLayout l;
-  l.dtype = dtype;
-  l.shape[0] = length;
-  l.shape[1] = rows;
-  l.strides[0] = l.strides[1] = rows == 1 ? ceil_div(length * bytes, kGranuleBytes) * kGranuleBytes : stride * bytes;
-  l.box[0] = width;
-  l.box[1] = height;
-  l.swizzle = driver::BoxLayout::Swizzle::bytes128;
-  return {read(x), l};
+/// Weights of `row_bytes` bytes, `rows` of them at a time; and tokens.
+jit::Boxes code_boxes(const ScaledProduct& p, int64_t row_bytes, int rows) {
+  return {read(p.b.data), row_boxes(DType::uint8, row_bytes, p.space.n, p.space.b.row, 128, rows)};
+}
+jit::Boxes token_boxes(const ScaledProduct& p, int tokens) {
+  return {read(p.a.data), row_boxes(p.a.data.dtype(), p.space.k, p.space.m, p.space.a.row, 64, tokens)};
 }
 
 void launch_few(const ScaledProduct& p, const GemvCodesPlan& plan) {
@@ -427,10 +422,9 @@ void launch_few(const ScaledProduct& p, const GemvCodesPlan& plan) {
   const DType dtype = p.a.data.dtype();
   jit::launch(few_set(plan).get(0, dtype), p.out.device(),
               {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes},
-              boxes(p.b.data, DType::uint8, s.n, is_packed(s.b.code) ? s.k / 2 : s.k, s.b.row, 128, plan.share.rows),
-              boxes(p.a.data, dtype, s.m, s.k, s.a.row, 64, plan.tokens), write(p.out), read_if(p.a.scale),
-              read_if(p.b.scale), read_if(p.b.zero), read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale),
-              s, plan.share);
+              code_boxes(p, is_packed(s.b.code) ? s.k / 2 : s.k, plan.share.rows), token_boxes(p, plan.tokens),
+              write(p.out), read_if(p.a.scale), read_if(p.b.scale), read_if(p.b.zero), read_if(p.b.tensor_scale),
+              read_if(p.bias), read_if(p.out_scale), s, plan.share);
 }
 
 void launch_few90(const ScaledProduct& p, const GemvCodesPlan& plan) {
@@ -440,9 +434,8 @@ void launch_few90(const ScaledProduct& p, const GemvCodesPlan& plan) {
   jit::launch(
       set.get(0, dtype), p.out.device(),
       {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes, .overlaps = plan.overlaps},
-      boxes(p.b.data, DType::uint8, s.n, s.k, s.b.row, 128, plan.few.rows),
-      boxes(p.a.data, dtype, s.m, s.k, s.a.row, 64, plan.few.tokens), write(p.out), read(p.b.data), read_if(p.a.scale),
-      read_if(p.b.scale), read_if(p.bias), read_if(p.out_scale), s, plan.few);
+      code_boxes(p, s.k, plan.few.rows), token_boxes(p, plan.few.tokens), write(p.out), read(p.b.data),
+      read_if(p.a.scale), read_if(p.b.scale), read_if(p.bias), read_if(p.out_scale), s, plan.few);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/boxes.h"
 #include "gpukit/ops/common/call_room.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
@@ -114,17 +115,9 @@ double estimate(const Instance& i, int slice, const ScaledSpace& s, int sm_count
 
 driver::BoxLayout layout(DType dtype, int64_t k, int64_t rows, int64_t row, int64_t batches, int64_t batch, int slice,
                          int box_rows) {
-  const int64_t bytes = itemsize(dtype);
-  driver::BoxLayout l;
-  l.dtype = dtype;
-  l.shape[0] = k;
-  l.shape[1] = rows;
+  driver::BoxLayout l = row_boxes(dtype, k, rows, row, slice, box_rows);
   l.shape[2] = batches;
-  l.strides[0] = rows == 1 ? ceil_div(k * bytes, 16) * 16 : row * bytes;
-  l.strides[1] = batches == 1 ? l.strides[0] : batch * bytes;
-  l.box[0] = slice;
-  l.box[1] = box_rows;
-  l.swizzle = driver::BoxLayout::Swizzle::bytes128;
+  if (batches > 1) l.strides[1] = batch * itemsize(dtype);
   return l;
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/boxes.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
@@ -61,15 +62,7 @@ bool fits(const Array& out, const Array& input, const Array& weight) {
 }
 
 jit::Boxes boxes(const memory::Use& use, const Array& x, int columns, int rows) {
-  driver::BoxLayout l;
-  l.dtype = x.dtype();
-  l.shape[0] = x.shape(1);
-  l.shape[1] = x.shape(0);
-  l.strides[0] = l.strides[1] = x.shape(0) == 1 ? ceil_div(x.shape(1) * 2, 16) * 16 : x.strides()[0] * 2;
-  l.box[0] = columns;
-  l.box[1] = rows;
-  l.swizzle = driver::BoxLayout::Swizzle::bytes128;
-  return {use, l};
+  return {use, row_boxes(x.dtype(), x.shape(1), x.shape(0), x.strides()[0], columns, rows)};
 }
 
 /// A tile of `form`, which has `columns` columns of the output.

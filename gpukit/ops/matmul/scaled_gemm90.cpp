@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/boxes.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/overlap.h"
 #include "gpukit/ops/common/rounding.h"
@@ -72,19 +73,6 @@ bool rows_fit(const Array& x, int64_t rows, int64_t length, int64_t stride) {
   return is_aligned(x) && step > 0 && step % 16 == 0;
 }
 
-driver::BoxLayout layout(DType dtype, int64_t inner, int64_t outer, int64_t stride, int box_inner, int box_outer) {
-  const int64_t bytes = itemsize(dtype);
-  driver::BoxLayout l;
-  l.dtype = dtype;
-  l.shape[0] = inner;
-  l.shape[1] = outer;
-  l.strides[0] = l.strides[1] = outer == 1 ? ceil_div(inner * bytes, 16) * 16 : stride * bytes;
-  l.box[0] = box_inner;
-  l.box[1] = box_outer;
-  l.swizzle = driver::BoxLayout::Swizzle::bytes128;
-  return l;
-}
-
 /// Sizes of `rows` by `columns` of the kernel.
 Gemm90Space space_of(int64_t rows, int64_t columns, int64_t k, int64_t row_tiles, int64_t out_m, int64_t out_n) {
   return {.m = static_cast<int32_t>(rows),
@@ -115,8 +103,8 @@ void launch_few(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilo
                                  .block_x = static_cast<unsigned>(few.threads()),
                                  .shared_bytes = static_cast<unsigned>(shared),
                                  .overlaps = should_overlap(few.tiles, sm_count)};
-  const jit::Boxes weights{read(p.b.data), layout(dtype, s.k, s.n, s.b.row, slice, few.rows)};
-  const jit::Boxes rows{read(p.a.data), layout(dtype, s.k, s.m, s.a.row, slice, static_cast<int>(s.m))};
+  const jit::Boxes weights{read(p.b.data), row_boxes(dtype, s.k, s.n, s.b.row, slice, few.rows)};
+  const jit::Boxes rows{read(p.a.data), row_boxes(dtype, s.k, s.m, s.a.row, slice, static_cast<int>(s.m))};
   const Gemm90Space space = space_of(s.n, s.m, s.k, few.tiles, 1, s.out_m);
   const auto launch = [&](const auto&... more) {
     jit::launch(set.get(0, dtype), p.out.device(), config, weights, rows, write(p.out), read(p.b.data), space, few,
@@ -149,9 +137,9 @@ void launch_tiles(const ScaledProduct& p, int out, bool blocked, const Gemm90Epi
                                  .block_x = static_cast<unsigned>(tile.threads()),
                                  .shared_bytes = static_cast<unsigned>(tile.shared_bytes()),
                                  .overlaps = fused_gemm90_overlaps(tile, s.k, tiles(tile.columns), sm_count)};
-  const jit::Boxes a{read(p.a.data), layout(dtype, s.k, s.m, s.a.row, tile.slice(), kRows)};
-  const jit::Boxes b{read(p.b.data), layout(dtype, s.k, s.n, s.b.row, tile.slice(), tile.columns)};
-  const jit::Boxes result{write(p.out), layout(p.out.dtype(), s.n, s.m, s.out_m, tile.box_bytes() / out_bytes, 64)};
+  const jit::Boxes a{read(p.a.data), row_boxes(dtype, s.k, s.m, s.a.row, tile.slice(), kRows)};
+  const jit::Boxes b{read(p.b.data), row_boxes(dtype, s.k, s.n, s.b.row, tile.slice(), tile.columns)};
+  const jit::Boxes result{write(p.out), row_boxes(p.out.dtype(), s.n, s.m, s.out_m, tile.box_bytes() / out_bytes, 64)};
   const Gemm90Space space = space_of(s.m, s.n, s.k, ceil_div(s.m, kRows), s.out_m, 1);
   const auto launch = [&](const auto&... more) {
     jit::launch(set.get(0, dtype), p.out.device(), config, a, b, result, write(p.out), space, more...);
