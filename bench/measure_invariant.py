@@ -9,14 +9,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from contest import CLOSE_S, Call, Contest, rounds_of_many, size
+from contest import CLOSE_S, MANY_S, Call, Contest, rounds_of_many, size
 from measure_gemv import FORMATS, quantise, quantised_calls
 
 SHAPES = ((3584, 4608), (4096, 28672), (14336, 4096))  # k, n
 ROWS = {"bf16": (1, 8, 16, 32, 64, 256, 2048), "w8a16": (1, 8, 16, 32, 64, 256), "w8a8": (1, 8, 16, 32, 64, 256, 2048)}
 MANY_ROWS = 256
 GOALS = {False: 0.893, True: 0.952}  # at most 12 % for few rows, 5 % for many
-TURN_S = 0.01
 
 
 def invariant(c: Contest, call: Call) -> Any:
@@ -47,7 +46,7 @@ def measure_shape(c: Contest, k: int, n: int) -> dict[str, dict[str, float]]:
                 calls = calls_of(c, name, m, weights, stored)
                 other = [functools.partial(invariant, c, call) for call in calls_of(c, name, m, weights, stored)]
                 contenders = {"default": lambda: c.ours(calls), "invariant": lambda: c.ours(other)}
-                us = c.race(contenders, TURN_S if m < MANY_ROWS else CLOSE_S, rounds_of_many())
+                us = c.race(contenders, MANY_S if m < MANY_ROWS else CLOSE_S, rounds_of_many())
                 found[label] = {"us": us["invariant"], "default_us": us["default"]}
     return found
 
