@@ -1,4 +1,5 @@
-// Memory that kernels work in: one block for each stream, whose work runs in order and may share it.
+// Memory that a launch works in: one block for each stream, whose work runs in order and may share it. Another thread's
+// launch may come between two of one call: what these hand to each other lies in a call_room.
 #pragma once
 
 #include <cstddef>

@@ -1371,7 +1371,7 @@ def scaled_matmul(a: object, b: object, scale_a: object | None = None, scale_b: 
     """
     a @ b.T * alpha + bias for a [m, k] and weights b [n, k], either or both quantised, with the scales that quantize made.
     Float results are float32, float16, bfloat16 or, divided by out_scale, float8; integers without scales are exact in int32.
-    kernel='wgmma' or 'cublaslt' insists on one kind of kernel of a GPU for float8 by float8; 'wgmma' also multiplies bfloat16 by any layer of float8_e4m3 with Hopper's unit for float8, as large ones are; it keeps fewer bits of a sum.
+    kernel='wgmma' or 'cublaslt' insists on one kind of kernel of a GPU for float8 by float8; 'wgmma' also multiplies bfloat16 by float8_e4m3 with Hopper's unit for float8, as large layers are; it keeps fewer bits of a sum.
     """
 
 def grouped_matmul(a: object, b: object, row_expert_ids: object, scale_a: object | None = None, scale_b: object | None = None, *, zero_b: object | None = None, tensor_scale_a: object | None = None, tensor_scale_b: object | None = None, alpha: float = 1.0, bias: object | None = None, out_dtype: object | None = None, out_scale: object | None = None, out: object | None = None) -> GPUArray:

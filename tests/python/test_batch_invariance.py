@@ -2,8 +2,6 @@
 multiprocessors; and what that rests on: the bits of tensor cores follow from the order of k alone."""
 
 import contextlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -144,33 +142,33 @@ def test_rows_in_two_parts(n, k):
                     product.check(place)
 
 
-CAPTURED = """
-import numpy as np
-import pygpukit as gp
-
-rng = np.random.default_rng(1)
-x, w = (gp.from_numpy(rng.standard_normal((rows, 640)).astype("float32")) for rows in (100, 14336))
-x, w = x.astype("bfloat16"), gp.quantize(w, "fp8_e4m3", block="row")
-out, few = (gp.zeros((rows, 14336), dtype="float16") for rows in (100, 32))
-for graph in [gp.CudaGraph() for _ in range(2)]:
-    gp.scaled_matmul(x[:32], w[0], None, w[1], kernel="wgmma", out=few)  # loads the kernel
-    with graph.capture():
-        gp.scaled_matmul(x, w[0], None, w[1], kernel="wgmma", out=out)
-    graph.replay()
-    graph.synchronize()
-    whole = out.to_numpy()
-    again = gp.scaled_matmul(x, w[0], None, w[1], kernel="wgmma", out_dtype="float16").to_numpy()
-    assert (whole == again).all() and (whole[:32] == few.to_numpy()).all()
-"""
-
-
 @pytest.mark.gpu
-def test_a_capture_without_memory_has_the_same_bits():
-    """Its blocks take rows apart themselves: there is no memory to work in before the first product of many rows. The
-    second graph has some."""
+def test_two_parts_in_a_graph_and_without_memory():
+    """More than 32 rows are taken apart in memory of the call; where there is none, by every block."""
+    form, n, k = Scaled(None, None, "fp8_e4m3", "row"), 3584, 14336
     with gp.device("cuda"):
         needs_hopper()
-    subprocess.run([sys.executable, "-c", CAPTURED], check=True, timeout=300)
+        options = {"out": "float16", "kernel": "wgmma"}
+        product = Product(form, np.random.default_rng(n), 100, n, k, [], **options)
+        out = gp.zeros((100, n), dtype="float16")
+        graph = gp.CudaGraph()
+        with graph.capture():
+            form.multiply(product.a, product.b, kernel="wgmma", out=out)
+        graph.replay()
+        graph.synchronize()
+        assert np.array_equal(bits(out), product.whole)
+        manager = runtime.PartitionManager(device="cuda")
+        try:
+            manager.create_partition("poor", "poor", runtime.PartitionLimits().memory(1 << 20))
+            out = gp.zeros((100, n), dtype="float16")
+            with manager.session("poor"):
+                with pytest.raises(gp.OutOfMemoryError):
+                    gp.empty((2 * 100 * k,), dtype="uint8")
+                form.multiply(product.a, product.b, kernel="wgmma", out=out)
+            assert np.array_equal(bits(out), product.whole)
+        finally:
+            gp.synchronize()
+            manager.clear()
 
 
 @pytest.mark.gpu
@@ -186,6 +184,8 @@ def test_large_layers_are_multiplied_in_two_parts():
             assert np.array_equal(bits(asked), product.whole)
         product.rows.remove(1)
         product.check("the whole device, run to run")
+        alone = form.multiply(rows_of(product.a, product.largest, slice(0, 1)), product.b, out_dtype="bfloat16")
+        assert not np.array_equal(bits(alone), product.whole[:1])
 
 
 EXPONENTS = {"tf32": (-149, 56), "bfloat16": (-133, 56), "float16": (-24, 14)}

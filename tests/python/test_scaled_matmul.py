@@ -5,6 +5,8 @@ The bounds are those of docs/quantisation.md.
 
 from __future__ import annotations
 
+import concurrent.futures
+
 import numpy as np
 import pytest
 from opcase import download
@@ -108,7 +110,9 @@ def backwards(parts):
 
 
 @pytest.mark.parametrize("m", [1, 4, 16, 17, 40, 70])
-@pytest.mark.parametrize("b", [("fp8_e4m3", "row"), ("int8", "row"), ("int4", 64), ("int4 zero", 64), ("nvfp4", 16)], ids=str)
+@pytest.mark.parametrize(
+    "b", [("fp8_e4m3", "row"), ("int8", "row"), ("int4", 64), ("int4 zero", 64), ("nvfp4", 16)], ids=str
+)
 def test_rows_that_lie_backwards(device, rng, m, b):
     """Not all kernels walk a matrix from its end: one that does is found."""
     k, n = 1024, 40
@@ -268,13 +272,18 @@ def float8_unit(device):
     return {"kernel": "wgmma"} if hopper else {}
 
 
-@pytest.mark.parametrize("n, k", [(72, 640), (137, 1152), (300, 4096), (5000, 640), (14336, 512), (18944, 640), (8192, 2048)])
+@pytest.mark.parametrize(
+    "n, k", [(72, 640), (137, 1152), (300, 4096), (5000, 640), (14336, 512), (18944, 640), (8192, 2048)]
+)
 def test_16_bits_of_bfloat16_by_float8(device, rng, n, k):
     """Exact sums, where Hopper takes rows apart: weights for less than a tile, for tiles alone and in clusters; any number of
     rows, of several tiles; chains of k that blocks share unevenly."""
     unit = float8_unit(device)
     b, by_weight, bias = rng.integers(-2, 3, (n, k)), 2.0 ** rng.integers(-2, 1, (n, 1)), rng.integers(-8, 9, n)
-    right, scale = gp.from_numpy(b.astype(np.float32)).astype("float8_e4m3"), gp.from_numpy(by_weight.astype(np.float32))
+    right, scale = (
+        gp.from_numpy(b.astype(np.float32)).astype("float8_e4m3"),
+        gp.from_numpy(by_weight.astype(np.float32)),
+    )
     shift = gp.from_numpy(bias.astype(np.float32))
     for m in (1, 2, 8, 9, 17, 32, 33, 70, 150) if n <= 300 else (5, 30, 40):
         a = rng.integers(-31, 32, (m, k))  # both parts of a number count
@@ -288,6 +297,30 @@ def test_16_bits_of_bfloat16_by_float8(device, rng, n, k):
         rounded = gp.from_numpy(wanted.astype(np.float32)).astype("bfloat16")
         assert np.array_equal(download(into[:m, 2 : n + 2]), download(rounded)), m
         assert not download(into[m:]).any() and not download(into[:, :2]).any() and not download(into[:, n + 2 :]).any()
+        even = n + 2 + n % 2
+        for pitch, first in ((even, 0), (even, 1), (even + 1, 0)) if n <= 300 else ():  # pairs lie well, or not
+            into = gp.zeros((m, pitch), dtype="bfloat16")
+            gp.scaled_matmul(left, right, None, scale, alpha=0.25, bias=shift, out=into[:, first : first + n], **unit)
+            expected = np.zeros((m, pitch))
+            expected[:, first : first + n] = download(rounded)
+            assert np.array_equal(download(into), expected), (m, pitch, first)
+
+
+def test_threads_that_share_a_stream(device, rng):
+    """What the kernels of one call hand to each other, another thread's call does not touch."""
+    n, k, unit = 600, 2048, float8_unit(device)
+    data, scale = gp.quantize(gp.from_numpy(rng.standard_normal((n, k)).astype(np.float32)), "fp8_e4m3", block="row")
+    batches = [
+        gp.from_numpy(rng.standard_normal((m, k)).astype(np.float32)).astype("bfloat16") for m in (64, 100, 70, 40)
+    ]
+    wanted = [bits(gp.scaled_matmul(a, data, None, scale, out_dtype="bfloat16", **unit)) for a in batches]
+
+    def multiply(i):
+        results = [gp.scaled_matmul(batches[i], data, None, scale, out_dtype="bfloat16", **unit) for _ in range(30)]
+        return all(np.array_equal(bits(result), wanted[i]) for result in results)
+
+    with concurrent.futures.ThreadPoolExecutor(len(batches)) as pool:
+        assert all(pool.map(multiply, range(len(batches))))
 
 
 @pytest.mark.parametrize("m", [4, 40])

@@ -7,11 +7,11 @@
 
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/boxes.h"
+#include "gpukit/ops/common/call_room.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/overlap.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
-#include "gpukit/runtime/workspace.h"
 
 namespace gpukit::cuda {
 namespace {
@@ -59,8 +59,14 @@ bool is_parted(const ScaledProduct& p, const GemvCodesChip& chip) {
   return rows_lie_well(p.a.data, s.a, s.m) && rows_lie_well(p.b.data, s.b, s.n);
 }
 
-/// Bytes of the parts of a row and its factors.
-constexpr int64_t row_bytes(int64_t k) { return 2 * k + k / Parts90::kChain * 4; }
+/// Where a call has what split_rows makes of some rows: codes of `code_rows` rows, then factors.
+struct PartsRoom {
+  int64_t code_rows, factors_at, bytes;
+};
+PartsRoom room_of(const PartsPlan& plan, int64_t k) {
+  const int64_t code_rows = ceil_div(plan.step, Parts90::kGroup) * 2 * Parts90::kGroup, factors_at = code_rows * k;
+  return {code_rows, factors_at, factors_at + int64_t{plan.parts.chains} * plan.parts.padded * 4};
+}
 
 /// Tokens in groups: both halves of a chain of each.
 jit::Boxes token_groups(const Array& x, const ScaledSpace& s) {
@@ -135,18 +141,19 @@ std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledSpace&
 }  // namespace
 
 bool is_parted_by_default(const ScaledSpace& s) {
-  // Fewer weights are over before their loads are well under way, and more rows of them take two rounds:
-  // gemm90_few_codes is faster.
+  // One row by 16 million weights took longer than by gemv_codes, 32 by 29568 rows of them longer than by
+  // gemm90_few_codes.
   constexpr int64_t kMinWeights = 48'000'000, kMaxRows = 19'000;
   return s.n <= kMaxRows && s.k >= ceil_div(kMinWeights, std::max<int64_t>(s.n, 1));
 }
 
-std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCodesChip& chip, bool workspace) {
+std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCodesChip& chip, bool room) {
   const ScaledSpace& s = product.space;
   if (!is_parted(product, chip)) return std::nullopt;
   constexpr int64_t kStep = Parts90::kMaxTokens;
-  const int64_t fit = static_cast<int64_t>(runtime::kWorkspaceBytes) / row_bytes(s.k) / kStep * kStep;
-  const bool whole = s.m <= kWholeRows || !workspace || fit == 0;
+  const int64_t row_bytes = 2 * s.k + s.k / Parts90::kChain * 4;  // of codes and factors
+  const int64_t fit = kMaxRoomBytes / row_bytes / kStep * kStep;
+  const bool whole = s.m <= kWholeRows || !room || fit == 0;
   const int64_t m = whole ? s.m : std::min(s.m, fit);
   std::optional<PartsPlan> best;
   double least = 0.0;
@@ -168,14 +175,17 @@ bool launch_parts(const ScaledProduct& product) {
   const GemvCodesChip chip = {.sm_count = runtime::current_sm_count(device),
                               .shared_per_block = properties.shared_per_block_optin,
                               .sm_major = properties.sm_major};
-  if (!is_parted(product, chip)) return false;
-  std::shared_ptr<memory::Storage> memory;
-  if (s.m > kWholeRows) {
-    runtime::keep_workspaces_for_captures(product.out.context());
-    memory = runtime::workspace(runtime::current_stream(device));
-  }
-  const auto plan = plan_parts(product, chip, memory != nullptr);
+  auto plan = plan_parts(product, chip, true);
   if (!plan) return false;
+  // Of this call: its two kernels are submitted one after the other, and another thread's may come between them.
+  Array room;
+  if (!plan->form.whole) {
+    try {
+      room = call_room(room_of(*plan, s.k).bytes, device);
+    } catch (const OutOfMemoryError&) {
+      plan = plan_parts(product, chip, false);
+    }
+  }
   const DType dtype = product.a.data.dtype();
   const auto launch = [&](const jit::Boxes& tokens, const memory::Use& factors, const Parts90& parts) {
     const jit::Boxes weights{read(product.b.data),
@@ -194,8 +204,8 @@ bool launch_parts(const ScaledProduct& product) {
     return true;
   }
   constexpr int kWarps = 4;
-  const int64_t code_rows = ceil_div(plan->step, Parts90::kGroup) * 2 * Parts90::kGroup;
-  const memory::Use codes = {&memory, 0, true}, factors = {&memory, code_rows * s.k, true};
+  const auto [code_rows, factors_at, bytes] = room_of(*plan, s.k);
+  const Array factors(room.storage(), DType::float32, {(bytes - factors_at) / 4}, {1}, factors_at);
   for (int64_t first = 0; first < s.m; first += plan->step) {
     parts.first = static_cast<int>(first);
     parts.last = static_cast<int>(std::min(s.m, first + plan->step));
@@ -203,10 +213,10 @@ bool launch_parts(const ScaledProduct& product) {
                 {.grid_x = static_cast<unsigned>(parts.padded / Parts90::kGroup),
                  .grid_y = static_cast<unsigned>(ceil_div(parts.chains, kWarps)),
                  .block_x = kWarps * 32},
-                codes, factors, read(product.a.data), parts.first, parts.last, s.a.row, static_cast<int>(s.k),
-                parts.padded);
+                write(room), write(factors), read(product.a.data), parts.first, parts.last, s.a.row,
+                static_cast<int>(s.k), parts.padded);
     const int height = 2 * Parts90::kGroup * parts.groups;
-    launch({codes, row_boxes(DType::uint8, s.k, code_rows, s.k, Parts90::kChain, height)}, factors, parts);
+    launch({read(room), row_boxes(DType::uint8, s.k, code_rows, s.k, Parts90::kChain, height)}, read(factors), parts);
   }
   return true;
 }

@@ -19,9 +19,10 @@ struct PartsPlan {
 };
 
 /// nullopt where `product` is not one of these: scales do not change along k, which is a multiple of 128, 512 at least;
-/// rows are dense and lie at multiples of 16 bytes. `workspace`: there is memory to take more than 32 rows apart once;
-/// else every block does, which is slower.
-std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCodesChip& chip, bool workspace);
+/// rows are dense and lie at multiples of 16 bytes. `room`: there is memory to take more than 32 rows apart once, at
+/// most kMaxRoomBytes at a time; else every block does, which is slower.
+constexpr int64_t kMaxRoomBytes = int64_t{32} << 20;
+std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCodesChip& chip, bool room);
 
 /// Products that go this way where no kernel is asked for, a row alone under batch_invariant only. By k and n, so that
 /// it is the same for every number of rows.

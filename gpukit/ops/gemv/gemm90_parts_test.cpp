@@ -7,7 +7,6 @@
 
 #include "gpukit/ops/common/overlap.h"
 #include "gpukit/ops/common/rounding.h"
-#include "gpukit/runtime/workspace.h"
 #include "tests/support/testing.h"
 
 namespace gpukit {
@@ -37,9 +36,9 @@ ScaledProduct product(int64_t m, int64_t n, int64_t k, DType x = DType::bfloat16
 TEST(Parts90, TakesBfloat16ByFloat8) {
   // Every number of rows is judged alike.
   for (int64_t m : {1, 2, 33, 4096})
-    for (bool workspace : {false, true}) {
+    for (bool room : {false, true}) {
       const auto planned = [&](const ScaledProduct& p, const GemvCodesChip& chip = kHopper) {
-        return plan_parts(p, chip, workspace).has_value();
+        return plan_parts(p, chip, room).has_value();
       };
       EXPECT_TRUE(planned(product(m, 300, 640)));
       EXPECT_FALSE(planned(product(m, 300, 384)));
@@ -65,10 +64,10 @@ TEST(Parts90, TakesBfloat16ByFloat8) {
 TEST(Parts90, IsTheDefaultOfLargeLayers) {
   for (int64_t m : {1, 8, 4096}) {
     const auto is_default = [&](int64_t n, int64_t k) { return cuda::is_parted_by_default(product(m, n, k).space); };
-    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{4096, 14336}, {14336, 4096}, {18944, 3584}, {8192, 29568}})
+    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{4096, 14336}, {18944, 3584}, {8192, 5860}, {19000, 2527}})
       EXPECT_TRUE(is_default(n, k)) << n << " " << k;
     for (const auto& [n, k] :
-         {std::pair<int64_t, int64_t>{4608, 3584}, {8192, 5632}, {28672, 4096}, {0, 4096}, {1, 512}})
+         {std::pair<int64_t, int64_t>{4608, 3584}, {8192, 5859}, {19000, 2526}, {19001, 4096}, {0, 4096}})
       EXPECT_FALSE(is_default(n, k)) << n << " " << k;
   }
 }
@@ -105,11 +104,11 @@ TEST(Parts90, FitsTheKernel) {
     for (int64_t n : {1, 7, 300, 3584, 4096, 14336, 29568, 128256})
       for (int64_t k : {512, 640, 3584, 29568, 102400})
         for (int64_t m : {1, 2, 8, 9, 31, 32, 33, 64, 65, 100, 4096, 40000})
-          for (bool workspace : {false, true}) {
-            const PartsPlan plan = *plan_parts(product(m, n, k), {sms, 232448, 9}, workspace);
+          for (bool room : {false, true}) {
+            const PartsPlan plan = *plan_parts(product(m, n, k), {sms, 232448, 9}, room);
             const PartsForm90& form = plan.form;
             const Parts90& p = plan.parts;
-            EXPECT_EQ(form.whole, m <= 32 || !workspace);
+            EXPECT_EQ(form.whole, m <= 32 || !room);
             EXPECT_LE(form.threads(), 1024);
             EXPECT_EQ(form.threads() % 128, 0);  // registers are handed over by warpgroups
             EXPECT_EQ(form.segments() * form.units(), Parts90::kSegments);
@@ -145,7 +144,7 @@ TEST(Parts90, FitsTheKernel) {
               continue;
             }
             const int64_t codes = ceil_div(plan.step, 8) * 16 * k, factors = int64_t{4} * p.chains * p.padded;
-            EXPECT_LE(codes + factors, static_cast<int64_t>(runtime::kWorkspaceBytes));
+            EXPECT_LE(codes + factors, cuda::kMaxRoomBytes);
             EXPECT_TRUE(plan.step == m || plan.step % form.tokens() == 0);
           }
 }

@@ -62,9 +62,8 @@ void bind_scaled_matmul(nb::module_& m) {
       "exact "
       "in int32.\n"
       "kernel='wgmma' or 'cublaslt' insists on one kind of kernel of a GPU for float8 by float8; 'wgmma' also "
-      "multiplies bfloat16 by any layer of float8_e4m3 with Hopper's unit for float8, as large ones are; it keeps "
-      "fewer "
-      "bits of a sum.");
+      "multiplies bfloat16 by float8_e4m3 with Hopper's unit for float8, as large layers are; it keeps fewer bits of a "
+      "sum.");
   m.def(
       "grouped_matmul",
       [](nb::handle a, nb::handle b, nb::handle row_expert_ids, nb::handle scale_a, nb::handle scale_b,
