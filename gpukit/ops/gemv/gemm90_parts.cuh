@@ -67,7 +67,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks)
                      const __grid_constant__ ScaledSpace s, const __grid_constant__ Parts90 p) {
   constexpr PartsForm90 kForm = {kColumns, kHalves, kSets, kWays, kBlocks, kWhole};
   constexpr int kMultipliers = kForm.warpgroups() * 4, kSplitters = kForm.splitters();  // warps
-  constexpr int kUnits = kForm.units(), kSegments = kForm.segments(), kKept = kForm.kept();
+  constexpr int kSegments = kForm.segments(), kKept = kForm.kept();
   constexpr int kLoader = kMultipliers + kSplitters, kThreads = kForm.threads(),
                 kPitch = Parts90::pitch(kForm.weights());
   // Of the registers that a block starts with, the warps that multiply take what the others leave.
