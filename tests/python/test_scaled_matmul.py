@@ -110,9 +110,7 @@ def backwards(parts):
 
 
 @pytest.mark.parametrize("m", [1, 4, 16, 17, 40, 70])
-@pytest.mark.parametrize(
-    "b", [("fp8_e4m3", "row"), ("int8", "row"), ("int4", 64), ("int4 zero", 64), ("nvfp4", 16)], ids=str
-)
+@pytest.mark.parametrize("b", [("fp8_e4m3", "row"), ("int8", "row"), ("int4", 64), ("int4 zero", 64), ("nvfp4", 16)], ids=str)
 def test_rows_that_lie_backwards(device, rng, m, b):
     """Not all kernels walk a matrix from its end: one that does is found."""
     k, n = 1024, 40
@@ -280,10 +278,7 @@ def test_16_bits_of_bfloat16_by_float8(device, rng, n, k):
     rows, of several tiles; chains of k that blocks share unevenly."""
     unit = float8_unit(device)
     b, by_weight, bias = rng.integers(-2, 3, (n, k)), 2.0 ** rng.integers(-2, 1, (n, 1)), rng.integers(-8, 9, n)
-    right, scale = (
-        gp.from_numpy(b.astype(np.float32)).astype("float8_e4m3"),
-        gp.from_numpy(by_weight.astype(np.float32)),
-    )
+    right, scale = gp.from_numpy(b.astype(np.float32)).astype("float8_e4m3"), gp.from_numpy(by_weight.astype(np.float32))
     shift = gp.from_numpy(bias.astype(np.float32))
     for m in (1, 2, 8, 9, 17, 32, 33, 70, 150) if n <= 300 else (5, 30, 40):
         a = rng.integers(-31, 32, (m, k))  # both parts of a number count

@@ -10,7 +10,6 @@
 #include "gpukit/ops/matmul/vendor_state.h"
 #include "gpukit/ops/matmul/vendor_table.h"
 #include "gpukit/runtime/launch_gate.h"
-#include "gpukit/runtime/workspace.h"
 
 namespace gpukit::cuda {
 namespace {
@@ -82,7 +81,7 @@ std::optional<driver::LtProblem> problem_of(const MatmulSpace& s, const VendorFa
   p.scales_a = f.scales_b;
   p.scales_b = f.scales_a;
   p.alignment = 16;
-  p.workspace_bytes = runtime::kWorkspaceBytes;
+  p.workspace_bytes = VendorState::kWorkspaceBytes;
   return p;
 }
 
@@ -188,7 +187,7 @@ std::optional<VendorPlan> plan_vendor(const MatmulSpace& space, const VendorFact
     return std::nullopt;
   }
   if (plan.product->workspace_bytes() != 0) {
-    plan.workspace = runtime::workspace(runtime::current_stream(device));
+    plan.workspace = state->workspace(runtime::current_stream(device));
     if (plan.workspace == nullptr) {
       *reason = "there is no memory for its workspace, which a graph capture cannot make";
       return std::nullopt;

@@ -15,7 +15,6 @@
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/graph.h"
 #include "gpukit/runtime/stream_group.h"
-#include "gpukit/runtime/workspace.h"
 #include "tests/support/fake_cublaslt.h"
 #include "tests/support/fake_driver.h"
 #include "tests/support/testing.h"
@@ -121,7 +120,7 @@ TEST_F(Vendor, EveryTypeAndLayout) {
           }
   }
   EXPECT_EQ(lt.last_asked().alignment, 16);
-  EXPECT_EQ(lt.last_asked().workspace_bytes, runtime::kWorkspaceBytes);
+  EXPECT_EQ(lt.last_asked().workspace_bytes, VendorState::kWorkspaceBytes);
 }
 
 TEST_F(Vendor, TF32OnlyWhenAsked) {
@@ -276,7 +275,7 @@ TEST_F(Vendor, NoMemoryForAWorkspaceIsAReason) {
   const auto second = runtime::new_stream(kCpu, 0);
   const runtime::Session session = runtime::current_session().with_stream(second);
   const runtime::SessionGuard guard(session);
-  driver::set_host_memory_limit(runtime::kWorkspaceBytes + (size_t{8} << 20));
+  driver::set_host_memory_limit(VendorState::kWorkspaceBytes + (size_t{8} << 20));
   const std::string text = refusal(out, a, a);
   driver::set_host_memory_limit(0);
   EXPECT_NE(text.find("no memory for its workspace"), std::string::npos) << text;
