@@ -28,10 +28,29 @@ GPUKIT_DEVICE uint32_t in_block(uint32_t shared, int block) {
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(shared), "r"(block));
   return at;
 }
-GPUKIT_DEVICE void store_in_block(uint32_t at, float first, float second) {
-  asm volatile("st.shared::cluster.v2.f32 [%0], {%1, %2};" ::"r"(at), "f"(first), "f"(second) : "memory");
+/// Stores at `at`, and counts the bytes at `barrier`, both in one block, when they are there.
+GPUKIT_DEVICE void send_to_block(uint32_t at, float first, float second, uint32_t barrier) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(at),
+               "f"(first), "f"(second), "r"(barrier)
+               : "memory");
 }
-/// The two halves of sync_cluster.
+/// The same with bytes of this block's shared memory, a multiple of 16: faster, where there are many.
+GPUKIT_DEVICE void send_to_block(uint32_t to, uint32_t from, int bytes, uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "r"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+/// Waits for what other blocks send.
+GPUKIT_DEVICE void wait_for_blocks(uint32_t barrier, int phase) {
+  asm volatile(
+      "{\n.reg .pred done;\nWAIT%=:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n@done "
+      "bra DONE%=;\nbra WAIT%=;\nDONE%=:\n}" ::"r"(barrier),
+      "r"(phase)
+      : "memory");
+}
+/// Comes by, for wait_cluster. Others see what this thread wrote before only if they are barriers that it published.
+GPUKIT_DEVICE void meet_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+/// The two halves of sync_cluster. The first waits until all memory has what this thread wrote: a microsecond.
 GPUKIT_DEVICE void arrive_cluster() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 GPUKIT_DEVICE void wait_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 #endif

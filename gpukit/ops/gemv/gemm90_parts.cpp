@@ -22,17 +22,16 @@ struct Instance {
   PartsForm90 form;
   int of_132;
 };
-constexpr Instance kInstances[] = {{{128, 1, 1, 2, 1, true}, 132},  {{80, 2, 1, 1, 1, true}, 132},
-                                   {{128, 1, 1, 2, 2, true}, 132},  {{128, 1, 1, 1, 4, true}, 120},
-                                   {{160, 1, 1, 1, 4, true}, 120},  {{128, 1, 2, 1, 1, false}, 132},
-                                   {{160, 1, 2, 1, 1, false}, 132}, {{128, 1, 2, 1, 2, false}, 132},
-                                   {{128, 1, 2, 1, 4, false}, 120}, {{160, 1, 2, 1, 4, false}, 120}};
+constexpr Instance kInstances[] = {{{128, 1, true}, 132},  {{144, 1, true}, 132},  {{128, 2, true}, 132},
+                                   {{128, 4, true}, 120},  {{144, 4, true}, 120},  {{128, 1, false}, 132},
+                                   {{144, 1, false}, 132}, {{128, 2, false}, 132}, {{128, 4, false}, 120},
+                                   {{144, 4, false}, 120}};
 
 const std::vector<jit::KernelSet> sets = [] {
   std::vector<jit::KernelSet> made;
   for (const auto& [f, of_132] : kInstances) {
     std::string name = "gpukit::gemm90_parts<";
-    for (int number : {f.columns, f.halves, f.sets, f.ways, f.blocks}) name += std::to_string(number) + ", ";
+    for (int number : {f.columns, f.blocks}) name += std::to_string(number) + ", ";
     made.emplace_back("gpukit/ops/gemv/gemm90_parts.cuh", std::vector{name + (f.whole ? "true>" : "false>")},
                       std::vector{DType::bfloat16}, std::vector<std::string>{"90a"});
   }
@@ -51,7 +50,7 @@ bool is_parted(const ScaledProduct& p, const GemvCodesChip& chip) {
   if (chip.sm_major != 9 || !short_out || s.experts != 0 || std::max(s.m, s.n) > kMax) return false;
   if (p.a.data.dtype() != DType::bfloat16 || s.b.code != Code::float8_e4m3) return false;
   if (scaled_along_k(s.b)) return false;
-  if (s.k % Parts90::kChain != 0 || s.k < Parts90::kSegments * Parts90::kChain || s.k > kMaxK) return false;
+  if (s.k % Parts90::kChain != 0 || s.k < Parts90::kPieces * Parts90::kChain || s.k > kMaxK) return false;
   // The copy engine walks forward alone.
   const auto rows_lie_well = [&](const Array& x, const ScaledOperand& o, int64_t rows) {
     return is_aligned(x) && o.k == 1 && o.row * itemsize(x.dtype()) % kGranuleBytes == 0 && (rows == 1 || o.row > 0);
@@ -68,8 +67,8 @@ PartsRoom room_of(const PartsPlan& plan, int64_t k) {
   return {code_rows, factors_at, factors_at + int64_t{plan.parts.chains} * plan.parts.padded * 4};
 }
 
-/// Tokens in groups: both halves of a chain of each.
-jit::Boxes token_groups(const Array& x, const ScaledSpace& s) {
+/// Tokens in so many groups: both halves of a chain of each.
+jit::Boxes token_groups(const Array& x, const ScaledSpace& s, int groups) {
   constexpr int64_t kBytes = 2, kHalf = Parts90::kChain / 2;
   driver::BoxLayout l;
   l.dtype = x.dtype();
@@ -79,7 +78,7 @@ jit::Boxes token_groups(const Array& x, const ScaledSpace& s) {
   l.strides[0] = (s.m == 1 ? s.k : s.a.row) * kBytes;
   l.strides[1] = kHalf * kBytes;
   l.box[0] = kHalf;
-  l.box[1] = Parts90::kGroup;
+  l.box[1] = groups * Parts90::kGroup;
   l.box[2] = 2;
   l.swizzle = driver::BoxLayout::Swizzle::bytes128;
   return {read(x), l};
@@ -91,15 +90,16 @@ jit::Boxes token_groups(const Array& x, const ScaledSpace& s) {
 std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledSpace& s, const GemvCodesChip& chip,
                                        double* time) {
   constexpr int kGroupedMultiprocessors = 8;  // hold a cluster together; what a session has beside them may lie apart
-  constexpr int64_t kMinRows = 8, kMostTiles = int64_t{1} << 28, kAhead = 1024;  // bytes of a weight
-  constexpr int kInFlight = 104 * 1024;   // bytes of weights on their way to a multiprocessor: more are slower
+  constexpr int64_t kMinRows = 8, kMostTiles = int64_t{1} << 28;
+  constexpr int kAhead = 4;               // chains
+  constexpr int kInFlight = 96 * 1024;    // bytes of weights on their way to a multiprocessor: more are slower
   constexpr double kMemory = 18.5 * 132;  // bytes a cycle
   constexpr double kChainTime = 130.0, kGroupTime = 77.0, kWarpgroupTime = 160.0, kPartsTime = 6.0, kAloneTime = 250.0;
   constexpr double kClusterTime = 800.0, kRoundTime = 4000.0;  // of clusters, which start anew
   const auto& [form, of_132] = kInstances[number];
   if (form.blocks > 1 && chip.sm_count < kGroupedMultiprocessors) return std::nullopt;
   const int64_t clusters = std::max(1, chip.sm_count * of_132 / 132 / form.blocks);
-  const int64_t token_tiles = ceil_div(m, form.tokens()), least_tiles = ceil_div(s.n, form.weights());
+  const int64_t token_tiles = ceil_div(m, form.tokens()), least_tiles = ceil_div(s.n, form.columns);
   const int64_t rounds = ceil_div(least_tiles * token_tiles, clusters);
   const int64_t row_tiles = std::max(least_tiles, rounds * clusters / token_tiles);
 
@@ -113,19 +113,17 @@ std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledSpace&
   parts.tiles = static_cast<int>(tiles);
   parts.padded = static_cast<int>(token_tiles * form.tokens());
   parts.chains = static_cast<int>(s.k / Parts90::kChain);
-  const int64_t unit_bytes = int64_t{parts.chains} / form.units() * Parts90::kChain;
-  parts.ahead = static_cast<int>(std::min(kAhead / form.ways, unit_bytes));
+  parts.ahead = std::min(kAhead, parts.chains / Parts90::kPieces * form.ways());
   const int room = (chip.shared_per_block - parts.shared_bytes(form)) / parts.stage_bytes();
-  const int wanted = std::max(2, (kInFlight / parts.weight_bytes() + form.ways / 2) / form.ways);
-  parts.stages = std::min({wanted, room / form.ways, Parts90::kMaxStages / form.ways});
+  const int wanted = std::max(2, (kInFlight / parts.weight_bytes() + form.ways() / 2) / form.ways());
+  parts.stages = std::min({wanted, room / form.ways(), Parts90::kMaxStages / form.ways()});
   if (parts.stages < 2) return std::nullopt;
 
   const int64_t blocks = std::min(tiles, clusters) * form.blocks;
   const double memory = static_cast<double>(parts.rows * Parts90::kChain * blocks) / kMemory;
-  const double issue =
-      form.whole ? kGroupTime * parts.groups + kWarpgroupTime * form.halves : kPartsTime * form.weights();
+  const double issue = form.whole ? kGroupTime * parts.groups + kWarpgroupTime : kPartsTime * form.columns;
   const double chain = kChainTime + std::max(memory / static_cast<double>(token_tiles), issue) +
-                       (form.buffers() == 1 ? kAloneTime : 0.0);
+                       (!form.whole && form.buffers() == 1 ? kAloneTime : 0.0);
   *time = static_cast<double>(rounds * ceil_div(parts.chains, form.blocks)) * chain +
           (form.blocks > 1 ? kClusterTime + kRoundTime * static_cast<double>(rounds - 1) : 0.0);
   const int64_t grid = form.blocks == 1 ? blocks : tiles * form.blocks;
@@ -192,15 +190,15 @@ bool launch_parts(const ScaledProduct& product) {
                              row_boxes(DType::uint8, s.k, s.n, s.b.row, Parts90::kChain, parts.rows)};
     jit::launch(sets[static_cast<size_t>(plan->instance)].get(0, dtype), device,
                 {.grid_x = plan->grid,
-                 .block_x = static_cast<unsigned>(plan->form.threads()),
+                 .block_x = static_cast<unsigned>(PartsForm90::kThreads),
                  .shared_bytes = plan->shared_bytes,
                  .overlaps = plan->overlaps},
-                weights, tokens, write(product.out), read(product.b.data), factors, read_if(product.b.scale),
-                read_if(product.bias), s, parts);
+                weights, tokens, write(product.out), factors, read_if(product.b.scale), read_if(product.bias), s,
+                parts);
   };
   Parts90 parts = plan->parts;
   if (plan->form.whole) {
-    launch(token_groups(product.a.data, s), {}, parts);
+    launch(token_groups(product.a.data, s, parts.groups), {}, parts);
     return true;
   }
   constexpr int kWarps = 4;

@@ -7,12 +7,14 @@
 // rounded to 2^-21 of it. The unit keeps some 14 bits of a sum; so each chain is summed from zero, and
 // (sum of the first codes + sum of the second / 16) / power of two is added to a float32 total.
 //
-// Chains in ascending order make a total for each quarter of the chains of a row; these are added in ascending order.
-// Who adds them, and how many multiply beside each other, changes no bits.
+// Chains in ascending order make a total for each eighth of the chains of a row, a piece; two pieces are a segment, and
+// the four segments are added in ascending order. Who adds them, and how many multiply beside each other, changes no
+// bits.
 //
-// A warp loads: the weights of a chain and its tokens make a stage. Some warps take the tokens apart, in place, as soon
-// as these have landed, most often long before the weights. Warpgroups multiply: 64 rows are 8 tokens' first codes,
-// their second ones, and so on, so that a thread has both sums of its tokens.
+// A warp loads: the weights of a chain and its tokens make a stage. Warpgroups multiply. 64 rows are 8 tokens' first
+// codes, their second ones, and so on, so that a thread has both sums of its tokens. Its warp takes those tokens apart
+// as well, while the chain before is multiplied: as the tensor cores take such rows from a thread's registers, it is
+// the thread that has loaded the numbers who needs their codes.
 #pragma once
 #include "gpukit/ops/common/overlap.cuh"
 #include "gpukit/ops/gemv/cluster.cuh"
@@ -25,55 +27,78 @@
 
 namespace gpukit {
 
-/// Takes eight tokens apart, a chain of each, in place: `box` has 128 swizzled bytes of 64 numbers of each, then those
-/// of the other 64; then the first codes of each, and the second ones.
-GPUKIT_DEVICE void split_tokens(uint32_t box, uint32_t factors, int lane) {
-  const int token = lane % 8, quarter = lane / 8;
-  SplitChain chain;
-#pragma unroll
-  for (int q = 0; q < 4; ++q)
-    load_shared(chain.pairs[q], box + quarter / 2 * 1024 + token * 128 + ((quarter % 2 * 4 + q) ^ token) * 16);
-  chain.scale();
-  __syncwarp();  // all lanes have read
-  if (quarter == 0) store_word(factors + token * 4, chain.factor);
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    uint32_t first[4], second[4];
-    chain.split(h, first, second);
-    const uint32_t to = box + token * 128 + ((quarter * 2 + h) ^ token) * 16;
-    store_shared(to, first);
-    store_shared(to + 1024, second);
+/// A chain of eight tokens, taken apart: token_of_lane() in a thread.
+struct TakenTokens {
+  uint32_t codes[4][4];  // of 32 numbers at a time, as WgmmaTaken has them: first, second, first, second
+  float factor;
+
+  /// Neighbours have the same numbers in the same banks. Half a warp reads at a time: it has every other token.
+  static GPUKIT_DEVICE int token_of_lane(int lane) { return lane / 4 % 4 * 2 + lane / 16; }
+  /// Where a thread's first numbers lie among 128 swizzled bytes of 64 numbers of each token.
+  static GPUKIT_DEVICE int place_of_lane(int lane) {
+    const int token = token_of_lane(lane), t = lane % 4;
+    return token * 128 + (t / 2 ^ token) * 16 + t % 2 * 8;
   }
-}
+
+  /// `numbers`: the thread's first, 1024-byte tiles of eight tokens apart; those of the other 64 lie `half` bytes
+  /// further.
+  GPUKIT_DEVICE void take(uint32_t numbers, int half) {
+    SplitChain<1> chain;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {  // four numbers of every 16
+      uint32_t(&four)[4] = chain.pairs[i / 2];
+      load_shared(four[i % 2 * 2], four[i % 2 * 2 + 1], (numbers ^ i % 4 * 32) + i / 4 * half);
+    }
+    chain.scale();
+    factor = __uint_as_float(chain.factor);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      uint32_t first[4], second[4];
+      chain.split(h, first, second);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        codes[h * 2 + i / 2][i % 2 * 2] = first[i];
+        codes[h * 2 + i / 2][i % 2 * 2 + 1] = second[i];
+      }
+    }
+  }
+};
 
 GPUKIT_DEVICE float2 load_floats(uint32_t shared) {
   uint32_t first, second;
   load_shared(first, second, shared);
   return {__uint_as_float(first), __uint_as_float(second)};
 }
+GPUKIT_DEVICE void load_floats(float (&to)[4], uint32_t shared) {
+  uint32_t words[4];
+  load_shared(words, shared);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) to[i] = __uint_as_float(words[i]);
+}
 GPUKIT_DEVICE void store_floats(uint32_t shared, float first, float second) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(shared), "f"(first), "f"(second) : "memory");
 }
 
-/// Grid: a cluster for each tile, or where that is one block, at most. Block: the form's threads. Shared bytes:
+/// Grid: a cluster for each tile, or where that is one block, at most. Block: PartsForm90::kThreads. Shared bytes:
 /// p.shared_bytes(). `w` maps the codes in boxes of 128 by p.rows. `x` maps the tokens as (64, tokens, k / 64) in boxes
-/// of 64 by 8 by 2; or, not kWhole, what split_rows made of them in boxes of 128 by 16 p.groups, and token_factors are
-/// its factors. All are swizzled. `s`: 16-bit results; scales that do not change along k.
-template <int kColumns, int kHalves, int kSets, int kWays, int kBlocks, bool kWhole>
-__global__ void GPUKIT_CLUSTER(kBlocks)
-    __launch_bounds__(PartsForm90{kColumns, kHalves, kSets, kWays, kBlocks, kWhole}.threads(), 1)
-        gemm90_parts(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
-                     const uint8_t* weights, const float* token_factors, const void* scale, const void* bias,
-                     const __grid_constant__ ScaledSpace s, const __grid_constant__ Parts90 p) {
-  constexpr PartsForm90 kForm = {kColumns, kHalves, kSets, kWays, kBlocks, kWhole};
-  constexpr int kMultipliers = kForm.warpgroups() * 4, kSplitters = kForm.splitters();  // warps
-  constexpr int kSegments = kForm.segments(), kKept = kForm.kept();
-  constexpr int kLoader = kMultipliers + kSplitters, kThreads = kForm.threads(),
-                kPitch = Parts90::pitch(kForm.weights());
-  // Of the registers that a block starts with, the warps that multiply take what the others leave.
-  constexpr int kAtStart = 65536 / kThreads / 8 * 8, kHelperRegisters = kThreads > 512 ? 48 : 56;
-  constexpr int kLeft = (kThreads * kAtStart - (kSplitters + 1) * 32 * kHelperRegisters) / (kMultipliers * 32) / 8 * 8;
-  constexpr int kRegisters = kLeft < 240 ? kLeft : 240;
+/// of 64 by 8 p.groups by 2; or, not kWhole, what split_rows made of them in boxes of 128 by 16 p.groups, and
+/// token_factors are its factors. All are swizzled. `s`: 16-bit results; scales that do not change along k.
+template <int kColumns, int kBlocks, bool kWhole>
+__global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads, 1)
+    gemm90_parts(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
+                 const float* token_factors, const void* scale, const void* bias, const __grid_constant__ ScaledSpace s,
+                 const __grid_constant__ Parts90 p) {
+  constexpr PartsForm90 kForm = {kColumns, kBlocks, kWhole};
+  constexpr int kWays = kForm.ways(), kSets = kForm.sets(), kTotals = kColumns / 4;  // of a thread
+  constexpr int kMultipliers = 8, kLoader = kMultipliers;                            // warps
+  constexpr int kSegments = Parts90::kSegments / kBlocks, kKept = Parts90::kept(kForm);
+  constexpr bool kApart = Parts90::apart(kForm);
+  constexpr int kPitch = Parts90::pitch(kColumns), kGroupBytes = Parts90::kGroup * kPitch * 4;
+  // Of 168 registers that every thread starts with.
+  constexpr int kRegisters = 232, kHelperRegisters = 40;
+  // Barriers by their numbers: the sums of a tile are there, and have been read; so have those of a piece.
+  constexpr int kStart = 1, kSumsThere = 2, kSumsRead = 3, kPieceThere = 4, kPieceRead = 5,
+                kRingRead = 6;  // by each way
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);  // the same for all, as the compiler sees
   const int rank = static_cast<int>(blockIdx.x) % kBlocks, cluster = static_cast<int>(blockIdx.x) / kBlocks;
@@ -81,241 +106,372 @@ __global__ void GPUKIT_CLUSTER(kBlocks)
   // Tiles of the same weights are neighbours.
   const auto row_of = [&](int tile) { return tile / p.token_tiles * p.rows; };
   const auto token_of = [&](int tile) { return p.first + tile % p.token_tiles * kForm.tokens(); };
-  const auto begin_of = [&](int way) { return p.first_chain((rank * kWays + way) * kSegments); };
+  // The chains of a way in a segment of this block: a piece, or both where there is one way.
+  const auto begin_of = [&](int segment, int way) {
+    return p.first_chain((rank * kSegments + segment) * 2 + way * (2 / kWays));
+  };
+  const auto end_of = [&](int segment, int way) { return begin_of(segment + (way + 1) / kWays, (way + 1) % kWays); };
 
   let_next_start();
-  if constexpr (kBlocks > 1) arrive_cluster();
-  // A map takes the copy engine as long to fetch as the first weights take: these are asked for meanwhile.
-  if (thread < p.rows && row_of(cluster) + thread < n) {
-#pragma unroll
-    for (int way = 0; way < kWays; ++way)
-      prefetch_bytes(weights + (row_of(cluster) + thread) * s.b.row + begin_of(way) * Parts90::kChain, p.ahead);
-  }
-
   const int stage_bytes = p.stage_bytes(), weight_bytes = p.weight_bytes();
   extern __shared__ uint8_t shared[];
   const uint32_t landed = shared_address(shared), raw = landed + Parts90::kMaxStages * 8;
-  const uint32_t ready = raw + Parts90::kMaxStages * 8, empty = ready + Parts90::kMaxStages * 8;
-  const uint32_t factors = empty + Parts90::kMaxStages * 8;
-  const uint32_t base = (factors + Parts90::kMaxStages * Parts90::kMaxTokens * 4 + 1023) & ~1023u;
-  const uint32_t sums = base + kWays * p.stages * stage_bytes;
+  const uint32_t empty = raw + Parts90::kMaxStages * 8, complete = empty + Parts90::kMaxStages * 8;
+  const uint32_t factors = complete + 16;
+  const uint32_t ends = factors + Parts90::kMaxStages * Parts90::kMaxTokens * 4;
+  const uint32_t base = (ends + Parts90::kEndBytes + 1023) & ~1023u;
   const int sums_bytes = p.sums_bytes(kForm);
-  const auto factors_of = [&](int stage, int group) {
-    return factors + (stage * Parts90::kMaxTokens + group * Parts90::kGroup) * 4;
-  };
-  if (warp == kLoader) {
-    if (lane < kWays * p.stages) {
-      barrier_init(landed + lane * 8, 1);
-      barrier_init(raw + lane * 8, 1);
-      barrier_init(ready + lane * 8, p.groups * 32);
-      barrier_init(empty + lane * 8, kHalves * kSets * 128);
+  const uint32_t sums = base + kWays * p.stages * stage_bytes, pieces = sums + kKept * sums_bytes;
+  const auto factors_of = [&](int stage) { return factors + stage * Parts90::kMaxTokens * 4; };
+  // A barrier takes some time to make: every warp makes a few.
+  if (lane == 0) {
+    if (warp == kLoader) {
+      tile_prefetch(&w), tile_prefetch(&x);
+      for (int i = 0; i < p.ahead; ++i)
+        tile_ask(&w, (begin_of(0, i % kWays) + i / kWays) * Parts90::kChain, row_of(cluster), 0);
+    } else if (warp < kMultipliers) {
+      for (int i = warp; i < kWays * p.stages; i += kMultipliers) {
+        barrier_init(landed + i * 8, 1);
+        barrier_init(raw + i * 8, 1);
+        barrier_init(empty + i * 8, kSets * 128);
+      }
+      if (kBlocks > 1 && warp == 0) {
+        // Sums of this block's groups: its last segment's are stored, others sent, and counted by their bytes.
+        const int groups = (p.groups + kBlocks - 1 - rank) / kBlocks;
+        constexpr int kSums = kApart ? 2 : 1;  // of a segment
+        const int sent =
+            (kBlocks - 1) * kSums * kGroupBytes + (kSegments - 1) * kBlocks * Parts90::kGroup * kColumns * 4;
+        barrier_init(complete, 1 + 32 + groups * kSums * 32);
+        barrier_expect(complete, groups * sent);
+      }
+      barrier_publish();
     }
-    barrier_publish();
-    if (lane == 0) tile_prefetch(&w), tile_prefetch(&x);
-    __syncwarp();
-    named_arrive(1, kThreads);  // and does not wait
-  } else {
-    named_barrier(1, kThreads);
   }
-  wait_for_previous();
-  if constexpr (kBlocks > 1) wait_cluster();  // all blocks have started
+  __syncwarp();
+  if constexpr (kBlocks > 1) meet_cluster();
 
-  if (warp >= kMultipliers) {
-    give_registers<kHelperRegisters>();
-    // The chains of all ways in turn, and the stage of each.
-    const auto for_stages = [&](int phase, const auto& what) {
-      int stages[kWays], phases[kWays];
+  const auto load = [&](int row, int token) {
+    const uint64_t once = cache_policy_once();
+    int stages[kWays], phases[kWays];
 #pragma unroll
-      for (int way = 0; way < kWays; ++way) stages[way] = way * p.stages, phases[way] = phase;
-      const int longest = begin_of(kWays) - begin_of(kWays - 1) + 1;
-      for (int tile = cluster; tile < p.tiles; tile += clusters) {
-        int row = row_of(tile), token = token_of(tile);
-        asm volatile("" : "+r"(row), "+r"(token));  // divided once, and not at each stage
+    for (int way = 0; way < kWays; ++way) stages[way] = way * p.stages, phases[way] = 1;
+    for (int tile = cluster; tile < p.tiles;) {
+#pragma unroll 1
+      for (int segment = 0; segment < kSegments; ++segment) {
+        const int longest = end_of(segment, 0) - begin_of(segment, 0) + 1;  // no way has more chains
 #pragma unroll 1
         for (int i = 0; i < longest; ++i)
 #pragma unroll
           for (int way = 0; way < kWays; ++way) {
-            const int chain = begin_of(way) + i;
-            if (chain >= begin_of(way + 1)) continue;
-            what(row, token, chain, stages[way], phases[way]);
+            const int chain = begin_of(segment, way) + i, stage = stages[way];
+            if (chain >= end_of(segment, way)) continue;
+            barrier_wait(empty + stage * 8, phases[way]);
+            const uint32_t to = base + stage * stage_bytes;
+            if constexpr (kWhole) {
+              barrier_expect(raw + stage * 8, p.groups * 2048);
+              tile_load(to + weight_bytes, &x, raw + stage * 8, 0, token, chain * 2);
+            }
+            const int of_tokens = kWhole ? 0 : p.groups * (2048 + Parts90::kGroup * 4);
+            barrier_expect(landed + stage * 8, p.rows * 128 + of_tokens);
+            tile_load(to, &w, landed + stage * 8, chain * Parts90::kChain, row, 0, once);
+            if constexpr (!kWhole) {
+              tile_load(to + weight_bytes, &x, landed + stage * 8, chain * Parts90::kChain, (token - p.first) * 2, 0);
+              copy_bytes(factors_of(stage), token_factors + int64_t{chain} * p.padded + (token - p.first),
+                         p.groups * Parts90::kGroup * 4, landed + stage * 8);
+            }
             if (++stages[way] == (way + 1) * p.stages) stages[way] = way * p.stages, phases[way] ^= 1;
           }
       }
-    };
-    if (warp == kLoader) {
-      if (lane != 0) return;
-      const uint64_t once = cache_policy_once();
-      for_stages(1, [&](int row, int token, int chain, int stage, int phase) {
-        barrier_wait(empty + stage * 8, phase);
-        const uint32_t to = base + stage * stage_bytes;
-        const int of_tokens = kWhole ? 0 : p.groups * (2048 + Parts90::kGroup * 4);
-        barrier_expect(landed + stage * 8, p.rows * 128 + of_tokens);
-        tile_load(to, &w, landed + stage * 8, chain * Parts90::kChain, row, 0, once);
-        if constexpr (kWhole) {
-          barrier_expect(raw + stage * 8, p.groups * 2048);
-#pragma unroll 1
-          for (int g = 0; g < p.groups; ++g)
-            tile_load(to + weight_bytes + g * 2048, &x, raw + stage * 8, 0, token + g * 8, chain * 2);
-        } else {
-          tile_load(to + weight_bytes, &x, landed + stage * 8, chain * Parts90::kChain, (token - p.first) * 2, 0);
-          copy_bytes(factors_of(stage, 0), token_factors + int64_t{chain} * p.padded + (token - p.first),
-                     p.groups * Parts90::kGroup * 4, landed + stage * 8);
-        }
-      });
-    } else if constexpr (kWhole) {
-      // A place in the ring has its own warps: a barrier tells a phase from the one before it alone.
-      for_stages(0, [&](int, int, int, int stage, int phase) {
-        for (int g = (warp - kMultipliers + stage * (8 * kSplitters - p.groups)) % kSplitters; g < p.groups;
-             g += kSplitters) {
-          barrier_wait(raw + stage * 8, phase);
-          split_tokens(base + stage * stage_bytes + weight_bytes + g * 2048, factors_of(stage, g), lane);
-          shared_publish();
-          barrier_arrive(ready + stage * 8);  // each lane, of what it wrote
-        }
-      });
-    }
-    return;
-  }
-  take_registers<kRegisters>();
-
-  const int part = warp / 4, side = part % kHalves, set = part / kHalves % kSets, way = part / (kHalves * kSets);
-  const int group = set * 4 + warp % 4, g = lane / 4, t = lane % 4, unit = rank * kWays + way;
-  const int begin = begin_of(way), end = begin_of(way + 1), ring = way * p.stages;
-  const bool works = group < p.groups;
-  int stage = ring, phase = 0;
-  float products[kForm.buffers()][kColumns / 2], totals[kColumns / 4];
-  // The sum of a segment goes to where its tokens are ended.
-  uint32_t mine = sums + ((group / kBlocks * 8 + g) * kPitch + side * kColumns + t * 2) * 4;
-  if constexpr (kBlocks > 1) mine = in_block(mine, group % kBlocks);
-  const auto keep = [&](int segment) {
-    const int place = kBlocks > 1 ? segment : max(segment - (kSegments - 1), 0);
-    const bool adds = kBlocks == 1 && segment > 0 && segment < kSegments;
-#pragma unroll
-    for (int j = 0; j < kColumns / 4; j += 2) {
-      const uint32_t at = mine + place * sums_bytes + j * 16;
-      if constexpr (kBlocks > 1) {
-        store_in_block(at, totals[j], totals[j + 1]);
-      } else {
-        const float2 before = adds ? load_floats(at) : float2{};
-        store_floats(at, adds ? before.x + totals[j] : totals[j], adds ? before.y + totals[j + 1] : totals[j + 1]);
-      }
+      tile += clusters;
+      row = row_of(tile), token = token_of(tile);
+      asm volatile("" : "+r"(row), "+r"(token));  // divided once, and not at each stage
     }
   };
+  // What the sums of a weight are multiplied by, and what is added to them. Tiles have two places in turn.
+  const auto scale_weights = [&] {
+    int place = 0;
+    for (int tile = cluster; tile < p.tiles; tile += clusters, place ^= 1) {
+      const int row_0 = row_of(tile);
+      for (int i = lane; i < p.rows && row_0 + i < n; i += 32) {
+        const float by = row_scale(s.b, scale, nullptr, 0, row_0 + i) * s.alpha;
+        const float plus = bias != nullptr ? load_bias(bias, s.bias, (row_0 + i) * s.bias_n) : -0.0f;  // no change
+        store_floats(ends + (place * kColumns + i) * 8, by, plus);
+      }
+      if constexpr (kBlocks > 1)
+        barrier_arrive(complete);
+      else
+        named_barrier(kSumsThere, kMultipliers * 32 + 32);
+    }
+  };
+  if (warp >= kLoader) {
+    // The last block to start is the last to end, and the kernel after this one waits for it: what its loader does
+    // between these waits and the first copy counts.
+    const int row = __shfl_sync(0xffffffffu, row_of(cluster), 0);  // which has divided before it waits
+    const int token = __shfl_sync(0xffffffffu, token_of(cluster), 0);
+    named_barrier(kStart, PartsForm90::kThreads);
+    wait_for_previous();
+    give_registers<kHelperRegisters>();
+    if (warp == kLoader && lane == 0) load(row, token);
+    if (warp == kLoader + 1) scale_weights();
+    __syncwarp();
+    if constexpr (kBlocks > 1) wait_cluster();
+    return;
+  }
+  named_barrier(kStart, PartsForm90::kThreads);
+  wait_for_previous();
+  take_registers<kRegisters>();
+
+  const int set = kWhole ? 0 : warp / 4, way = kWhole ? warp / 4 : 0;
+  const int group = set * 4 + warp % 4, ring = way * p.stages;
+  const bool works = group < p.groups;
+  const uint32_t numbers = base + weight_bytes + group * 1024 + TakenTokens::place_of_lane(lane);  // in the first stage
+  int stage = ring, phase = 0, token_stage = ring, token_phase = 0, odd_tile = 0;
+  bool has_stored = false;
+  float products[kForm.buffers()][kColumns / 2], totals[kTotals];
+  // Where the sums of a segment go: to the block that ends their tokens. A thread has pairs of them, eight apart.
+  const int lane_token = kWhole ? TakenTokens::token_of_lane(lane) : lane / 4;  // of its group
+  const int place = (lane_token * kPitch + lane % 4 * 2) * 4;                   // in those of its group
+  uint32_t there = sums + group / kBlocks * kGroupBytes, told = complete;
+  if constexpr (kBlocks > 1) there = in_block(there, group % kBlocks), told = in_block(told, group % kBlocks);
+  const auto store_totals = [&](uint32_t to) {
+#pragma unroll
+    for (int j = 0; j < kTotals; j += 2) store_floats(to + place + j * 16, totals[j], totals[j + 1]);
+  };
+  const auto keep = [&](int segment) {
+    if constexpr (kBlocks > 1) {
+      const uint32_t to = there + (rank * kSegments + segment) * sums_bytes + place;
+#pragma unroll
+      for (int j = 0; j < kTotals; j += 2) send_to_block(to + j * 16, totals[j], totals[j + 1], told);
+    } else {
+      if (segment > 0) {
+#pragma unroll
+        for (int j = 0; j < kTotals; j += 2) {
+          const float2 sum = load_floats(there + place + j * 16);
+          totals[j] = sum.x + totals[j], totals[j + 1] = sum.y + totals[j + 1];
+        }
+      }
+      store_totals(there);
+    }
+  };
+  // The sum of a piece as it waits for the other, and the sum of both.
+  const uint32_t piece = pieces + (set * 128 + thread % 128) * 8;
+  constexpr int kPairBytes = kSets * 128 * 8;
+  const auto store_piece = [&] {
+#pragma unroll
+    for (int j = 0; j < kTotals; j += 2) store_floats(piece + j / 2 * kPairBytes, totals[j], totals[j + 1]);
+  };
+  const auto add_piece = [&] {
+#pragma unroll
+    for (int j = 0; j < kTotals; j += 2) {
+      const float2 sum = load_floats(piece + j / 2 * kPairBytes);
+      totals[j] += sum.x, totals[j + 1] += sum.y;
+    }
+  };
+  if constexpr (kBlocks > 1 && kSegments > 1) wait_cluster();  // all blocks have made their barriers
 
   for (int tile = cluster; tile < p.tiles; tile += clusters) {
-    const int token_0 = token_of(tile), row_0 = row_of(tile), here = min(p.last - token_0, kForm.tokens());
-    // A lane ends pairs of weights, 64 from each other.
-    constexpr int kPairs = (kForm.weights() + 63) / 64;
-    const int column = lane * 2, live = min(p.rows, n - row_0) - column;
-    float by[kPairs][2], more[kPairs][2];
-#pragma unroll
-    for (int j = 0; j < kPairs * 2; ++j) {
-      const int row = min(row_0 + j / 2 * 64 + column + j % 2, n - 1);
-      by[j / 2][j % 2] = row_scale(s.b, scale, nullptr, 0, row);
-      more[j / 2][j % 2] = bias != nullptr ? load_bias(bias, s.bias, row * s.bias_n) : 0.0f;
-    }
-#pragma unroll
-    for (int j = 0; j < kColumns / 4; ++j) totals[j] = 0.0f;
-
-    const auto multiply = [&](float(&to)[kColumns / 2]) {
+    const auto take = [&](TakenTokens& to) {
+      if (works) {
+        barrier_wait(raw + token_stage * 8, token_phase);
+        to.take(numbers + token_stage * stage_bytes, p.groups * 1024);
+      }
+      if (++token_stage == ring + p.stages) token_stage = ring, token_phase ^= 1;
+    };
+    const auto multiply = [&](float(&to)[kColumns / 2], [[maybe_unused]] const TakenTokens& taken) {
       barrier_wait(landed + stage * 8, phase);
-      if constexpr (kWhole) barrier_wait(ready + stage * 8, phase);
       const uint32_t at = base + stage * stage_bytes;
-      const uint64_t codes = tile_descriptor(at + side * (kColumns * 128), 16, 1024);
-      const uint64_t parts = tile_descriptor(at + weight_bytes + set * (64 * 128), 16, 1024);
+      const uint64_t codes = tile_descriptor(at, 16, 1024);
+      [[maybe_unused]] const uint64_t parts = tile_descriptor(at + weight_bytes + set * (64 * 128), 16, 1024);
       wgmma_fence();
 #pragma unroll
-      for (int q = 0; q < 4; ++q) Wgmma<float8_e4m3, kColumns>::template run<0, 0>(to, parts + q * 2, codes + q * 2, q);
+      for (int q = 0; q < 4; ++q) {
+        if constexpr (kWhole)
+          WgmmaTaken<float8_e4m3, kColumns>::run(to, taken.codes[q], codes + q * 2, q);
+        else
+          Wgmma<float8_e4m3, kColumns>::template run<0, 0>(to, parts + q * 2, codes + q * 2, q);
+      }
       wgmma_commit();
       if (++stage == ring + p.stages) stage = ring, phase ^= 1;
     };
-    int done = stage, segment = unit * kSegments, next = p.first_chain(segment + 1);
-    const auto add = [&](int chain, float(&from)[kColumns / 2]) {
+    int done = stage;
+    const auto add = [&](float(&from)[kColumns / 2], float factor) {
       keep_sums(from);
-      const float factor = works ? __uint_as_float(load_word(factors_of(done, group) + g * 4)) : 0.0f;
+      if (!kWhole && works)
+        factor = __uint_as_float(load_word(factors_of(done) + (group * Parts90::kGroup + lane_token) * 4));
       barrier_arrive(empty + done * 8);  // each lane, of what it read
       if (++done == ring + p.stages) done = ring;
       if (!works) return;
 #pragma unroll
-      for (int j = 0; j < kColumns / 4; ++j) {
+      for (int j = 0; j < kTotals; ++j) {
         const int at = j / 2 * 4 + j % 2;
         totals[j] = __fmaf_rn(factor, __fmaf_rn(from[at + 2], 0.0625f, from[at]), totals[j]);
       }
-      if constexpr (kSegments > 1) {
-        if (chain + 1 != next || next == end) return;
-        keep(segment);
-#pragma unroll
-        for (int j = 0; j < kColumns / 4; ++j) totals[j] = 0.0f;
-        next = p.first_chain(++segment + 1);
-      }
     };
-    int chain = begin;
-    if constexpr (kForm.buffers() == 1) {
-#pragma unroll 1
-      for (; chain < end; ++chain) {
-        multiply(products[0]);
-        wgmma_wait<0>();
-        add(chain, products[0]);
-      }
-    } else {  // while a chain is multiplied, the one before it is added
-      multiply(products[0]);
-#pragma unroll 1
-      for (; chain + 2 < end; chain += 2) {
-        multiply(products[1]);
-        wgmma_wait<1>();
-        add(chain, products[0]);
-        multiply(products[0]);
-        wgmma_wait<1>();
-        add(chain + 1, products[1]);
-      }
-      if (chain + 1 < end) {
-        multiply(products[1]);
-        wgmma_wait<1>();
-        add(chain, products[0]);
-        wgmma_wait<0>();
-        add(chain + 1, products[1]);
-      } else {
-        wgmma_wait<0>();
-        add(chain, products[0]);
-      }
-    }
+    TakenTokens taken[2] = {};
+    if constexpr (kWhole) take(taken[0]);
 
-    if (works) keep(segment);
-    if constexpr (kBlocks > 1)
-      sync_cluster<kBlocks>();
-    else
-      named_barrier(2, kMultipliers * 32);
-    const bool in_pairs = s.out_n == 1 && s.out_m % 2 == 0 && n % 2 == 0 && reinterpret_cast<uint64_t>(out) % 4 == 0;
 #pragma unroll 1
-    for (int i = warp;; i += kMultipliers) {
-      const int token = (i / 8 * kBlocks + rank) * 8 + i % 8;
-      if (token >= here) break;
-      uint16_t* const to = static_cast<uint16_t*>(out) + (token_0 + token) * s.out_m + (row_0 + column) * s.out_n;
-      const uint32_t at = sums + (i * kPitch + column) * 4;
-      float2 kept[kPairs][kKept];
+    for (int step = 0;; ++step) {  // a piece each
+      const int segment = kWhole ? step : step / 2, first = (rank * kSegments + segment) * 2;
+      const int number = first + (kWhole ? way : step % 2), stop = p.first_chain(number + 1);
+      const bool last = segment == kSegments - 1;
+      int chain = p.first_chain(number);
 #pragma unroll
-      for (int j = 0; j < kPairs; ++j)
-#pragma unroll
-        for (int q = 0; q < kKept; ++q)
-          kept[j][q] = j * 64 < live ? load_floats(at + q * sums_bytes + j * 256) : float2{};
-#pragma unroll
-      for (int j = 0; j < kPairs; ++j) {
-        float2 sum = kept[j][0];
-#pragma unroll
-        for (int q = 1; q < kKept; ++q) sum = {sum.x + kept[j][q].x, sum.y + kept[j][q].y};
-        sum = {sum.x * (by[j][0] * s.alpha), sum.y * (by[j][1] * s.alpha)};
-        if (bias != nullptr) sum = {sum.x + more[j][0], sum.y + more[j][1]};
-        const uint32_t pair =
-            s.out == Code::bfloat16 ? PairMath<bfloat16>::pack(sum.x, sum.y) : PairMath<half>::pack(sum.x, sum.y);
-        if (in_pairs) {
-          if (j * 64 < live) *reinterpret_cast<uint32_t*>(to + j * 64) = pair;
+      for (int j = 0; j < kTotals; ++j) totals[j] = 0.0f;
+      if constexpr (kWhole) {  // while a chain is multiplied, the tokens of the one after it are taken apart
+#pragma unroll 1
+        for (; chain + 1 < stop; chain += 2) {
+          multiply(products[0], taken[0]);
+          take(taken[1]);
+          wgmma_wait<0>();
+          add(products[0], taken[0].factor);
+          multiply(products[0], taken[1]);
+          if (chain + 2 < stop || !last) take(taken[0]);
+          wgmma_wait<0>();
+          add(products[0], taken[1].factor);
+        }
+        if (chain < stop) {
+          multiply(products[0], taken[0]);
+          if (!last) take(taken[1]);
+          wgmma_wait<0>();
+          add(products[0], taken[0].factor);
+          taken[0] = taken[1];
+        }
+      } else if constexpr (kForm.buffers() == 1) {
+#pragma unroll 1
+        for (; chain < stop; ++chain) {
+          multiply(products[0], taken[0]);
+          wgmma_wait<0>();
+          add(products[0], 0.0f);
+        }
+      } else {  // while a chain is multiplied, the one before it is added
+        multiply(products[0], taken[0]);
+#pragma unroll 1
+        for (; chain + 2 < stop; chain += 2) {
+          multiply(products[1], taken[0]);
+          wgmma_wait<1>();
+          add(products[0], 0.0f);
+          multiply(products[0], taken[0]);
+          wgmma_wait<1>();
+          add(products[1], 0.0f);
+        }
+        if (chain + 1 < stop) {
+          multiply(products[1], taken[0]);
+          wgmma_wait<1>();
+          add(products[0], 0.0f);
+          wgmma_wait<0>();
+          add(products[1], 0.0f);
         } else {
-          if (j * 64 < live) to[j * 64 * s.out_n] = static_cast<uint16_t>(pair);
-          if (j * 64 + 1 < live) to[(j * 64 + 1) * s.out_n] = static_cast<uint16_t>(pair >> 16);
+          wgmma_wait<0>();
+          add(products[0], 0.0f);
         }
       }
+
+      // Two pieces make a segment.
+      if constexpr (kApart) break;
+      const bool stores = kWhole ? way == 1 : step % 2 == 0;  // or adds what is stored
+      if constexpr (kWhole) {
+        if (stores) {
+          if (has_stored) named_barrier(kPieceRead, kMultipliers * 32);
+          has_stored = true;
+          if (works) store_piece();
+          named_arrive(kPieceThere, kMultipliers * 32);
+        } else {
+          named_barrier(kPieceThere, kMultipliers * 32);
+          if (works) add_piece();
+          if (!last || tile + clusters < p.tiles) named_arrive(kPieceRead, kMultipliers * 32);
+        }
+      } else if (works) {
+        if (stores)
+          store_piece();
+        else
+          add_piece();
+      }
+      if (last && (kWhole || !stores)) break;
+      if (works && !stores) keep(segment);
     }
-    if constexpr (kBlocks == 1) named_barrier(2, kMultipliers * 32);  // a cluster has one tile
+
+    // A lane ends pairs of weights, 64 from each other.
+    constexpr int kPairs = (kColumns + 63) / 64;
+    const int token_0 = token_of(tile), row_0 = row_of(tile), column = lane * 2;
+    const int here = min(p.last - token_0, kForm.tokens()), live = min(p.rows, n - row_0) - column;
+    const bool in_pairs = s.out_n == 1 && s.out_m % 2 == 0 && n % 2 == 0 && reinterpret_cast<uint64_t>(out) % 4 == 0;
+    const bool is_bfloat16 = s.out == Code::bfloat16;
+    uint16_t* const to = static_cast<uint16_t*>(out) + token_0 * s.out_m + (row_0 + column) * s.out_n;
+
+    if constexpr (kBlocks > 1) {
+      if constexpr (kSegments == 1) wait_cluster();  // all blocks have made their barriers
+      // kPieceThere says it where pieces have met.
+      if constexpr (kApart || !kWhole) named_barrier(kRingRead + way, kSets * 128);
+      if (works && (kApart || way == 0)) {
+        const bool own = group % kBlocks == rank;
+        const int at = (kApart ? rank * 2 + way : rank * kSegments + kSegments - 1) * sums_bytes;
+        const uint32_t from =
+            own ? sums + group / kBlocks * kGroupBytes + at : base + ring * stage_bytes + group * kGroupBytes;
+        store_totals(from);
+        if (own) {
+          barrier_arrive(complete);
+        } else {
+          shared_publish();
+          __syncwarp();
+          if (lane == 0) send_to_block(there + at, from, kGroupBytes, told);
+        }
+      }
+      wait_for_blocks(complete, 0);
+      meet_cluster();
+    } else {
+      if (works && way == 0) keep(kSegments - 1);
+      named_barrier(kSumsThere, kMultipliers * 32 + 32);
+    }
+
+    float by[kPairs][4];  // and what is added, of two weights
+#pragma unroll
+    for (int j = 0; j < kPairs; ++j)
+      if (j * 64 < live) load_floats(by[j], ends + (odd_tile * kColumns + column + j * 64) * 8);
+    // Code that runs once takes as long to fetch as to run: a loop, and nothing beside it.
+    const auto end_tokens = [&](const auto& store) {
+#pragma unroll 1
+      for (int i = warp;; i += kMultipliers) {
+        const int token = (i / 8 * kBlocks + rank) * 8 + i % 8;
+        if (token >= here) break;
+        const uint32_t at = sums + (i * kPitch + column) * 4;
+        float2 kept[kPairs][kKept];
+#pragma unroll
+        for (int j = 0; j < kPairs; ++j)
+#pragma unroll
+          for (int q = 0; q < kKept; ++q)
+            kept[j][q] = j * 64 < live ? load_floats(at + q * sums_bytes + j * 256) : float2{};
+#pragma unroll
+        for (int j = 0; j < kPairs; ++j) {
+          if constexpr (kApart) {
+#pragma unroll
+            for (int q = 0; q < kKept; q += 2)
+              kept[j][q / 2] = {kept[j][q].x + kept[j][q + 1].x, kept[j][q].y + kept[j][q + 1].y};
+          }
+          float2 sum = kept[j][0];
+#pragma unroll
+          for (int q = 1; q < (kApart ? kKept / 2 : kKept); ++q) sum = {sum.x + kept[j][q].x, sum.y + kept[j][q].y};
+          sum = {sum.x * by[j][0] + by[j][1], sum.y * by[j][2] + by[j][3]};
+          const uint32_t pair =
+              is_bfloat16 ? PairMath<bfloat16>::pack(sum.x, sum.y) : PairMath<half>::pack(sum.x, sum.y);
+          store(to + token * s.out_m, j * 64, pair);
+        }
+      }
+    };
+    if (in_pairs) {
+      end_tokens([&](uint16_t* row, int j, uint32_t pair) {
+        if (j < live) *reinterpret_cast<uint32_t*>(row + j) = pair;
+      });
+    } else {
+      end_tokens([&](uint16_t* row, int j, uint32_t pair) {
+        if (j < live) row[j * s.out_n] = static_cast<uint16_t>(pair);
+        if (j + 1 < live) row[(j + 1) * s.out_n] = static_cast<uint16_t>(pair >> 16);
+      });
+    }
+    if constexpr (kBlocks > 1)
+      wait_cluster();  // what this block has sent has come; a cluster has one tile
+    else
+      named_barrier(kSumsRead, kMultipliers * 32), odd_tile ^= 1;
   }
 }
 

@@ -40,20 +40,20 @@ TEST(Parts90, TakesBfloat16ByFloat8) {
       const auto planned = [&](const ScaledProduct& p, const GemvCodesChip& chip = kHopper) {
         return plan_parts(p, chip, room).has_value();
       };
-      EXPECT_TRUE(planned(product(m, 300, 640)));
-      EXPECT_FALSE(planned(product(m, 300, 384)));
-      EXPECT_FALSE(planned(product(m, 300, 576)));
-      EXPECT_FALSE(planned(product(m, 300, 640, DType::float16)));
-      EXPECT_FALSE(planned(product(m, 300, 640, DType::bfloat16, DType::int8)));
-      for (int major : {8, 10, 12}) EXPECT_FALSE(planned(product(m, 300, 640), {132, 232448, major}));
-      ScaledProduct p = product(m, 300, 640);
+      EXPECT_TRUE(planned(product(m, 300, 1152)));
+      EXPECT_FALSE(planned(product(m, 300, 896)));
+      EXPECT_FALSE(planned(product(m, 300, 1088)));
+      EXPECT_FALSE(planned(product(m, 300, 1152, DType::float16)));
+      EXPECT_FALSE(planned(product(m, 300, 1152, DType::bfloat16, DType::int8)));
+      for (int major : {8, 10, 12}) EXPECT_FALSE(planned(product(m, 300, 1152), {132, 232448, major}));
+      ScaledProduct p = product(m, 300, 1152);
       p.space.out = Code::float32;
       EXPECT_FALSE(planned(p));
       p.space.out = Code::float16;
       EXPECT_TRUE(planned(p));
-      p.space.a.row = 644;
+      p.space.a.row = 1156;
       EXPECT_FALSE(planned(p));
-      p.space.a.row = 648;
+      p.space.a.row = 1160;
       EXPECT_TRUE(planned(p));
       p.space.experts = 2;
       EXPECT_FALSE(planned(p));
@@ -75,23 +75,19 @@ TEST(Parts90, IsTheDefaultOfLargeLayers) {
 TEST(Parts90, SharesLayers) {
   struct Case {
     int64_t m, n, k;
-    int columns, halves, sets, ways, blocks, rows, tiles;
+    int columns, blocks, rows, tiles;
   };
-  for (const Case& c :
-       {Case{8, 14336, 4096, 128, 1, 1, 2, 1, 110, 131}, Case{32, 29568, 8192, 128, 1, 1, 2, 1, 112, 264},
-        Case{16, 18944, 3584, 80, 2, 1, 1, 1, 144, 132},
-        // Few weights a multiprocessor: blocks of a cluster share k.
-        Case{8, 8192, 8192, 128, 1, 1, 2, 2, 126, 66}, Case{32, 8192, 29568, 128, 1, 1, 2, 2, 126, 66},
-        Case{32, 3584, 18944, 128, 1, 1, 1, 4, 120, 30}, Case{1, 4096, 14336, 160, 1, 1, 1, 4, 138, 30},
-        // More than 32 rows.
-        Case{64, 14336, 4096, 128, 1, 2, 1, 1, 110, 131}, Case{33, 18944, 3584, 160, 1, 2, 1, 1, 144, 132},
-        Case{64, 8192, 8192, 128, 1, 2, 1, 2, 126, 66}, Case{64, 3584, 18944, 128, 1, 2, 1, 4, 120, 30},
-        Case{64, 4096, 14336, 160, 1, 2, 1, 4, 138, 30}, Case{1024, 14336, 4096, 128, 1, 2, 1, 1, 126, 1824}}) {
+  for (const Case& c : {Case{8, 14336, 4096, 128, 1, 110, 131}, Case{32, 29568, 8192, 128, 1, 112, 264},
+                        Case{16, 18944, 3584, 144, 1, 144, 132},
+                        // Few weights a multiprocessor: blocks of a cluster share k.
+                        Case{8, 8192, 8192, 128, 2, 126, 66}, Case{32, 8192, 29568, 128, 2, 126, 66},
+                        Case{32, 3584, 18944, 128, 4, 120, 30}, Case{1, 4096, 14336, 144, 4, 138, 30},
+                        // More than 32 rows.
+                        Case{64, 14336, 4096, 128, 1, 110, 131}, Case{33, 18944, 3584, 144, 1, 144, 132},
+                        Case{64, 8192, 8192, 128, 2, 126, 66}, Case{64, 3584, 18944, 128, 4, 120, 30},
+                        Case{64, 4096, 14336, 144, 4, 138, 30}, Case{1024, 14336, 4096, 128, 1, 126, 1824}}) {
     const PartsPlan plan = *plan_parts(product(c.m, c.n, c.k), kHopper, true);
     EXPECT_EQ(plan.form.columns, c.columns) << c.m << " " << c.n;
-    EXPECT_EQ(plan.form.halves, c.halves) << c.m << " " << c.n;
-    EXPECT_EQ(plan.form.sets, c.sets) << c.m << " " << c.n;
-    EXPECT_EQ(plan.form.ways, c.ways) << c.m << " " << c.n;
     EXPECT_EQ(plan.form.blocks, c.blocks) << c.m << " " << c.n;
     EXPECT_EQ(plan.parts.rows, c.rows) << c.m << " " << c.n;
     EXPECT_EQ(plan.parts.tiles, c.tiles) << c.m << " " << c.n;
@@ -102,25 +98,25 @@ TEST(Parts90, SharesLayers) {
 TEST(Parts90, FitsTheKernel) {
   for (const int sms : {1, 16, 32, 100, 132})
     for (int64_t n : {1, 7, 300, 3584, 4096, 14336, 29568, 128256})
-      for (int64_t k : {512, 640, 3584, 29568, 102400})
+      for (int64_t k : {1024, 1152, 3584, 29568, 102400})
         for (int64_t m : {1, 2, 8, 9, 31, 32, 33, 64, 65, 100, 4096, 40000})
           for (bool room : {false, true}) {
             const PartsPlan plan = *plan_parts(product(m, n, k), {sms, 232448, 9}, room);
             const PartsForm90& form = plan.form;
             const Parts90& p = plan.parts;
             EXPECT_EQ(form.whole, m <= 32 || !room);
-            EXPECT_LE(form.threads(), 1024);
-            EXPECT_EQ(form.threads() % 128, 0);  // registers are handed over by warpgroups
-            EXPECT_EQ(form.segments() * form.units(), Parts90::kSegments);
             EXPECT_TRUE(form.blocks == 1 || sms >= 8);
-            EXPECT_LE(p.rows, form.weights());
+            EXPECT_LE(p.rows, form.columns);
+            EXPECT_LE(form.columns, Parts90::kMaxColumns);
             EXPECT_EQ(p.rows % 2, 0);  // stored in pairs
             EXPECT_LE(p.groups * Parts90::kGroup, form.tokens());
             EXPECT_GE(p.groups * Parts90::kGroup, std::min<int64_t>(m, form.tokens()));
             EXPECT_EQ(p.chains * Parts90::kChain, k);
-            EXPECT_GE(p.chains, Parts90::kSegments);
+            EXPECT_GE(p.chains, Parts90::kPieces);
             EXPECT_GE(p.stages, 2);
-            EXPECT_LE(form.ways * p.stages, Parts90::kMaxStages);
+            EXPECT_LE(form.ways() * p.stages, Parts90::kMaxStages);
+            // The sums of all groups lie in the ring of a way before they are sent.
+            EXPECT_GE(p.stages * p.stage_bytes(), p.groups * Parts90::kGroup * Parts90::pitch(form.columns) * 4);
             EXPECT_EQ(plan.shared_bytes, static_cast<unsigned>(p.shared_bytes(form)));
             EXPECT_LE(plan.shared_bytes, 232448u);
             EXPECT_EQ(p.first, 0);
@@ -129,9 +125,8 @@ TEST(Parts90, FitsTheKernel) {
             EXPECT_EQ(p.token_tiles, ceil_div(plan.step, form.tokens()));
             EXPECT_EQ(p.tiles, ceil_div(n, p.rows) * p.token_tiles);
             EXPECT_EQ(p.padded, p.token_tiles * form.tokens());
-            EXPECT_EQ(p.ahead % 16, 0);
-            for (int unit = 0; unit < form.units(); ++unit)
-              EXPECT_LE(p.first_chain(unit * form.segments()) * Parts90::kChain + p.ahead, k);
+            for (int piece = 0; piece < Parts90::kPieces; ++piece)  // it asks for chains of its own
+              EXPECT_LE(ceil_div(p.ahead, form.ways()), p.first_chain(piece + 1) - p.first_chain(piece));
             // A cluster has one tile; a block alone may have several.
             EXPECT_EQ(plan.grid % static_cast<unsigned>(form.blocks), 0u);
             if (form.blocks > 1)

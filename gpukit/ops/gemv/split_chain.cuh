@@ -26,7 +26,9 @@ GPUKIT_DEVICE uint32_t cut_to_e4m3(uint32_t first, uint32_t second) {
   return pick_bytes(moved(first), moved(second), 0x7531);
 }
 
-/// A chain of eight tokens in the lanes of a warp: lane i has 32 numbers of token i % 8, in order.
+/// A chain of eight tokens in the lanes of a warp: a lane has 32 numbers of its token, as have three others, kApart,
+/// 2 kApart and 3 kApart from it.
+template <int kApart>
 struct SplitChain {
   uint32_t pairs[4][4], power;
   uint32_t factor;  // what sums of its codes are multiplied by, as a float
@@ -42,7 +44,7 @@ struct SplitChain {
           larger_magnitudes(larger_magnitudes(pairs[0][i], pairs[1][i]), larger_magnitudes(pairs[2][i], pairs[3][i]));
     uint32_t largest = larger_magnitudes(larger_magnitudes(top[0], top[1]), larger_magnitudes(top[2], top[3]));
 #pragma unroll
-    for (int apart = 8; apart <= 16; apart *= 2)
+    for (int apart = kApart; apart <= 2 * kApart; apart *= 2)
       largest = larger_magnitudes(largest, __shfl_xor_sync(0xffffffffu, largest, apart));
 
     // The exponent of the largest, as it stands in its bits, becomes 14.

@@ -18,7 +18,7 @@ __global__ void split_rows(uint8_t* codes, uint32_t* factors, const X* x, int fi
   const int count = last - first;
   const bool here = group * 8 + token < count;
   const int64_t column = at * 128 + quarter * 32;
-  SplitChain chain = {};
+  SplitChain<8> chain = {};
   if (here) {
     const uint4* const from = reinterpret_cast<const uint4*>(x + (first + group * 8 + token) * row + column);
 #pragma unroll

@@ -23,10 +23,9 @@ struct Wgmma;
 #define GPUKIT_WGMMA_OUT8(c, i) GPUKIT_WGMMA_OUT4(c, i), GPUKIT_WGMMA_OUT4(c, i + 4)
 #define GPUKIT_WGMMA_OUT16(c, i) GPUKIT_WGMMA_OUT8(c, i), GPUKIT_WGMMA_OUT8(c, i + 8)
 #define GPUKIT_WGMMA_OUT32(c, i) GPUKIT_WGMMA_OUT16(c, i), GPUKIT_WGMMA_OUT16(c, i + 16)
-#define GPUKIT_WGMMA_OUT40(c, i) GPUKIT_WGMMA_OUT32(c, i), GPUKIT_WGMMA_OUT8(c, i + 32)
 #define GPUKIT_WGMMA_OUT48(c, i) GPUKIT_WGMMA_OUT32(c, i), GPUKIT_WGMMA_OUT16(c, i + 32)
 #define GPUKIT_WGMMA_OUT64(c, i) GPUKIT_WGMMA_OUT32(c, i), GPUKIT_WGMMA_OUT32(c, i + 32)
-#define GPUKIT_WGMMA_OUT80(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT16(c, i + 64)
+#define GPUKIT_WGMMA_OUT72(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT8(c, i + 64)
 #define GPUKIT_WGMMA_OUT96(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT32(c, i + 64)
 #define GPUKIT_WGMMA_OUT128(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT64(c, i + 64)
 #define GPUKIT_WGMMA_REGS4 "%0, %1, %2, %3"
@@ -37,21 +36,19 @@ struct Wgmma;
 #define GPUKIT_WGMMA_REGS32 \
   GPUKIT_WGMMA_REGS16       \
   ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define GPUKIT_WGMMA_REGS40 \
-  GPUKIT_WGMMA_REGS32       \
-  ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define GPUKIT_WGMMA_REGS48 \
-  GPUKIT_WGMMA_REGS40       \
-  ", %40, %41, %42, %43, %44, %45, %46, %47"
+  GPUKIT_WGMMA_REGS32       \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define GPUKIT_WGMMA_REGS64 \
   GPUKIT_WGMMA_REGS48       \
   ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define GPUKIT_WGMMA_REGS80 \
+#define GPUKIT_WGMMA_REGS72 \
   GPUKIT_WGMMA_REGS64       \
-  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-#define GPUKIT_WGMMA_REGS96 \
-  GPUKIT_WGMMA_REGS80       \
-  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+  ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define GPUKIT_WGMMA_REGS96                                                \
+  GPUKIT_WGMMA_REGS72                                                      \
+  ", %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85" \
+  ", %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define GPUKIT_WGMMA_REGS128                                                                     \
   GPUKIT_WGMMA_REGS96                                                                            \
   ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
@@ -127,8 +124,7 @@ GPUKIT_WGMMA_TYPES96(", 1, 1, %51, %52")
 GPUKIT_WGMMA_TYPES128(", 1, 1, %67, %68")
 GPUKIT_WGMMA_TYPES192(", 1, 1, %99, %100")
 GPUKIT_WGMMA_TYPES256(", 1, 1, %131, %132")
-GPUKIT_WGMMA(float8_e4m3, float, "f", 80, 40, "k32.f32.e4m3.e4m3", ", 1, 1", "%40", "%41", "%42")
-GPUKIT_WGMMA(float8_e4m3, float, "f", 160, 80, "k32.f32.e4m3.e4m3", ", 1, 1", "%80", "%81", "%82")
+GPUKIT_WGMMA(float8_e4m3, float, "f", 144, 72, "k32.f32.e4m3.e4m3", ", 1, 1", "%72", "%73", "%74")
 
 /// With a in registers, of 32 bytes of K: of its warp's 16 rows a thread has rows lane / 4 and lane / 4 + 8 at bytes
 /// 4 (lane % 4) of K, then the same two 16 bytes further. float stands for TF32.
@@ -153,6 +149,8 @@ GPUKIT_WGMMA_TAKEN32(64, 32, "%32, %33, %34, %35", "%36", "%37")
 GPUKIT_WGMMA_TAKEN32(128, 64, "%64, %65, %66, %67", "%68", "%69")
 GPUKIT_WGMMA_TAKEN32(192, 96, "%96, %97, %98, %99", "%100", "%101")
 GPUKIT_WGMMA_TAKEN32(256, 128, "%128, %129, %130, %131", "%132", "%133")
+GPUKIT_WGMMA_TAKEN(float8_e4m3, 128, 64, "k32.f32.e4m3.e4m3", "", "%64, %65, %66, %67", "%68", "%69")
+GPUKIT_WGMMA_TAKEN(float8_e4m3, 144, 72, "k32.f32.e4m3.e4m3", "", "%72, %73, %74, %75", "%76", "%77")
 GPUKIT_WGMMA_TAKEN16(8, 4, "%4, %5, %6, %7", "%8", "%9")
 GPUKIT_WGMMA_TAKEN16(16, 8, "%8, %9, %10, %11", "%12", "%13")
 GPUKIT_WGMMA_TAKEN16(32, 16, "%16, %17, %18, %19", "%20", "%21")
