@@ -35,9 +35,8 @@ struct CodeOf {
 template <typename W, typename X, int Columns, int kChains, int kTaken, int kWarpgroups, int kLandings>
 __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
     gemm90_few_codes(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
-                     const uint8_t* weights, const void* x_scale, const void* scale, const void* bias,
-                     const float* out_scale, const __grid_constant__ ScaledSpace s,
-                     const __grid_constant__ FewCodes90 few) {
+                     const void* x_scale, const void* scale, const void* bias, const float* out_scale,
+                     const __grid_constant__ ScaledSpace s, const __grid_constant__ FewCodes90 few) {
   constexpr int kSlice = FewCodes90::kSlice, kSlices = kBytesChain / kSlice;
   constexpr int kBoxBytes = Columns * 128, kProduct = kChains * Columns;  // of tokens; columns of a product
   constexpr int kChainSteps = kBytesChain / 16, kSliceSteps = kSlice / 16, kBoxSteps = 4;
@@ -54,12 +53,6 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
   const auto token_of = [&](int tile) { return tile % few.token_tiles * Columns; };
 
   let_next_start();
-  // A map takes the copy engine as long to fetch as the first weights take: these are asked for meanwhile.
-  if (thread < few.rows && few.ahead > 0) {
-    const int row = row_of(static_cast<int>(blockIdx.x)) + thread;
-    if (row < n) prefetch_bytes(weights + row * s.b.row, few.ahead);
-  }
-
   const int weight_bytes = few.weight_bytes(), tokens_at = kChains * weight_bytes;  // of a slice
   const int slice_bytes = few.slice_bytes(Columns, kChains), stage_bytes = kSlices * slice_bytes;
   extern __shared__ uint8_t shared[];
@@ -68,6 +61,10 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
   const uint32_t base = (taken + FewCodes90::kMaxHands * 8 + 1023) & ~1023u;
   const uint32_t handed = base + few.ways * few.stages * stage_bytes;
   if (loader == 0) {
+    if (lane == 0) {  // before the kernel before this one has ended, weights are asked for
+      tile_prefetch(&w), tile_prefetch(&x);
+      for (int k = 0; k < few.ahead; k += kSlice) tile_ask(&w, k, row_of(static_cast<int>(blockIdx.x)), 0);
+    }
     if (lane < few.ways * few.stages) {
 #pragma unroll
       for (int h = 0; h < kLandings; ++h) barrier_init(full + (lane * kLandings + h) * 8, 1);
@@ -78,7 +75,6 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
       barrier_init(taken + lane * 8, few.parts * 128);
     }
     barrier_publish();
-    if (lane == 0) tile_prefetch(&w), tile_prefetch(&x);
     __syncwarp();
     named_arrive(1, threads);  // and does not wait
   } else {

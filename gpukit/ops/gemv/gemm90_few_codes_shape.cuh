@@ -12,7 +12,7 @@ struct FewCodes90 {
   int stages;               // of each way: at least two
   int tokens, token_tiles;  // tokens of a box: all of them, or as many as a tile has columns
   int tiles, fills;         // stages of a tile
-  int ahead;                // bytes of each weight that are asked for before the copy engine starts
+  int ahead;                // bytes of each weight that are asked for before the kernel before this one has ended
 
   static constexpr int kSlice = 128;                   // of k: what the swizzle spans
   static constexpr int kMaxStages = 32, kMaxWays = 4;  // stages of all ways

@@ -96,9 +96,9 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
   constexpr int kPitch = Parts90::pitch(kColumns), kGroupBytes = Parts90::kGroup * kPitch * 4;
   // Of 168 registers that every thread starts with.
   constexpr int kRegisters = 232, kHelperRegisters = 40;
-  // Barriers by their numbers: the sums of a tile are there, and have been read; so have those of a piece.
-  constexpr int kStart = 1, kSumsThere = 2, kSumsRead = 3, kPieceThere = 4, kPieceRead = 5,
-                kRingRead = 6;  // by each way
+  // Barriers by their numbers: the sums of a tile are there, and have been read; the sums of a piece are there; no warp
+  // of a way reads its ring any more.
+  constexpr int kStart = 1, kSumsThere = 2, kSumsRead = 3, kPieceThere = 4, kRingRead = 5;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);  // the same for all, as the compiler sees
   const int rank = static_cast<int>(blockIdx.x) % kBlocks, cluster = static_cast<int>(blockIdx.x) / kBlocks;
@@ -226,7 +226,6 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
   const bool works = group < p.groups;
   const uint32_t numbers = base + weight_bytes + group * 1024 + TakenTokens::place_of_lane(lane);  // in the first stage
   int stage = ring, phase = 0, token_stage = ring, token_phase = 0, odd_tile = 0;
-  bool has_stored = false;
   float products[kForm.buffers()][kColumns / 2], totals[kTotals];
   // Where the sums of a segment go: to the block that ends their tokens. A thread has pairs of them, eight apart.
   const int lane_token = kWhole ? TakenTokens::token_of_lane(lane) : lane / 4;  // of its group
@@ -254,8 +253,8 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
     }
   };
   // The sum of a piece as it waits for the other, and the sum of both.
-  const uint32_t piece = pieces + (set * 128 + thread % 128) * 8;
-  constexpr int kPairBytes = kSets * 128 * 8;
+  uint32_t piece = pieces + (set * 128 + thread % 128) * 8;
+  constexpr uint32_t kPairBytes = kSets * 128 * 8, kPieceBytes = Parts90::piece_bytes(kForm);
   const auto store_piece = [&] {
 #pragma unroll
     for (int j = 0; j < kTotals; j += 2) store_floats(piece + j / 2 * kPairBytes, totals[j], totals[j + 1]);
@@ -371,16 +370,10 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
       if constexpr (kApart) break;
       const bool stores = kWhole ? way == 1 : step % 2 == 0;  // or adds what is stored
       if constexpr (kWhole) {
-        if (stores) {
-          if (has_stored) named_barrier(kPieceRead, kMultipliers * 32);
-          has_stored = true;
-          if (works) store_piece();
-          named_arrive(kPieceThere, kMultipliers * 32);
-        } else {
-          named_barrier(kPieceThere, kMultipliers * 32);
-          if (works) add_piece();
-          if (!last || tile + clusters < p.tiles) named_arrive(kPieceRead, kMultipliers * 32);
-        }
+        if (works && stores) store_piece();
+        named_barrier(kPieceThere, kMultipliers * 32);
+        if (works && !stores) add_piece();
+        piece = pieces + thread % 128 * 8 + (piece - pieces < kPieceBytes ? kPieceBytes : 0);
       } else if (works) {
         if (stores)
           store_piece();

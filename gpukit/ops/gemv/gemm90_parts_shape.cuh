@@ -51,8 +51,9 @@ struct Parts90 {
   /// has but one.
   static constexpr bool apart(const PartsForm90& f) { return f.whole && f.blocks == kSegments; }
   static constexpr int kept(const PartsForm90& f) { return apart(f) ? kPieces : f.blocks > 1 ? kSegments : 1; }
-  /// The sum of a piece of each token, on its way to the other of its segment.
-  static constexpr int piece_bytes(const PartsForm90& f) { return apart(f) ? 0 : f.tokens() * f.columns * 4; }
+  /// The sum of a piece of each token, on its way to the other of its segment. Two ways have two places in turn.
+  static constexpr int piece_bytes(const PartsForm90& f) { return f.tokens() * f.columns * 4; }
+  static constexpr int piece_places(const PartsForm90& f) { return apart(f) ? 0 : f.ways(); }
   /// A product reads as many weights and tokens as the instance has, also where the last stage has fewer.
   constexpr int slack_bytes(const PartsForm90& f) const {
     const int weights = f.columns * 128, parts = weight_bytes() + f.sets() * (64 * 128);
@@ -64,7 +65,7 @@ struct Parts90 {
   /// Barriers, three for a stage and one more; the factors of tokens in a stage; those numbers; and the alignment.
   static constexpr int kExtraBytes = kMaxStages * (3 * 8 + kMaxTokens * 4) + 16 + kEndBytes + 1024;
   constexpr int shared_bytes(const PartsForm90& f) const {
-    const int sums = kept(f) * sums_bytes(f) + piece_bytes(f), slack = slack_bytes(f);
+    const int sums = kept(f) * sums_bytes(f) + piece_places(f) * piece_bytes(f), slack = slack_bytes(f);
     return f.ways() * stages * stage_bytes() + (sums > slack ? sums : slack) + kExtraBytes;
   }
 };

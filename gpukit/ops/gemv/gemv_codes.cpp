@@ -434,8 +434,8 @@ void launch_few90(const ScaledProduct& p, const GemvCodesPlan& plan) {
   jit::launch(
       set.get(0, dtype), p.out.device(),
       {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes, .overlaps = plan.overlaps},
-      code_boxes(p, s.k, plan.few.rows), token_boxes(p, plan.few.tokens), write(p.out), read(p.b.data),
-      read_if(p.a.scale), read_if(p.b.scale), read_if(p.bias), read_if(p.out_scale), s, plan.few);
+      code_boxes(p, s.k, plan.few.rows), token_boxes(p, plan.few.tokens), write(p.out), read_if(p.a.scale),
+      read_if(p.b.scale), read_if(p.bias), read_if(p.out_scale), s, plan.few);
 }
 
 }  // namespace
