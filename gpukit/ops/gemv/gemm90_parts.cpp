@@ -84,9 +84,9 @@ jit::Boxes token_groups(const Array& x, const ScaledSpace& s, int groups) {
   return {read(x), l};
 }
 
-/// How an instance shares `m` rows, and its time by what was measured on an H200, in cycles of a multiprocessor. Memory
-/// gives every multiprocessor its share; a chain takes some time however small it is, as do its tokens, its weights and
-/// the tensor cores.
+/// How an instance shares `m` rows, and a model of its time, in cycles of a multiprocessor: of an H200, and only as
+/// good as it takes to choose between instances. Memory gives every multiprocessor its share; a chain takes some time
+/// however small it is, as do its tokens, its weights and the tensor cores.
 std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledSpace& s, const GemvCodesChip& chip,
                                        double* time) {
   constexpr int kGroupedMultiprocessors = 8;  // hold a cluster together; what a session has beside them may lie apart
@@ -182,6 +182,7 @@ bool launch_parts(const ScaledProduct& product) {
       room = call_room(room_of(*plan, s.k).bytes, device);
     } catch (const OutOfMemoryError&) {
       plan = plan_parts(product, chip, false);
+      if (!plan) throw;
     }
   }
   const DType dtype = product.a.data.dtype();
