@@ -76,7 +76,8 @@ def specs() -> Iterator[Spec]:
         yield ["scaled", *rest]  # rounds of a row; columns, chains, ways
         if m == 1:
             yield ["invariant", *rest]
-    for m, (k, n) in itertools.product((9, 40), ((1024, 14336), (1024, 18944), (2048, 8192), (2048, 3584), (2048, 4096))):
+    parted = ((1024, 300), (1152, 3584), (1024, 3712), (1024, 4096), (1024, 8192), (1024, 16384), (1024, 18944))
+    for m, (k, n) in itertools.product((9, 40), parted):
         yield ["parted", m, k, n]
     for (block_a, block_b), out in itertools.product(FLOAT8, ("float16", "bfloat16", "float32")):
         yield ["scaled", "fp8_e4m3", block_a, "fp8_e4m3", block_b, False, out, False, 2048, 272, 2112]  # wide tiles

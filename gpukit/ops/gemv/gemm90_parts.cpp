@@ -22,10 +22,10 @@ struct Instance {
   PartsForm90 form;
   int of_132;
 };
-constexpr Instance kInstances[] = {{{128, 1, true}, 132},  {{144, 1, true}, 132},  {{128, 2, true}, 132},
-                                   {{128, 4, true}, 120},  {{144, 4, true}, 120},  {{128, 1, false}, 132},
-                                   {{144, 1, false}, 132}, {{128, 2, false}, 132}, {{128, 4, false}, 120},
-                                   {{144, 4, false}, 120}};
+constexpr Instance kInstances[] = {{{112, 1, true}, 132},  {{128, 1, true}, 132},  {{144, 1, true}, 132},
+                                   {{128, 2, true}, 132},  {{120, 4, true}, 120},  {{128, 4, true}, 120},
+                                   {{144, 4, true}, 120},  {{128, 1, false}, 132}, {{144, 1, false}, 132},
+                                   {{128, 2, false}, 132}, {{128, 4, false}, 120}, {{144, 4, false}, 120}};
 
 const std::vector<jit::KernelSet> sets = [] {
   std::vector<jit::KernelSet> made;

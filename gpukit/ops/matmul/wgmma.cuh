@@ -24,6 +24,8 @@ struct Wgmma;
 #define GPUKIT_WGMMA_OUT16(c, i) GPUKIT_WGMMA_OUT8(c, i), GPUKIT_WGMMA_OUT8(c, i + 8)
 #define GPUKIT_WGMMA_OUT32(c, i) GPUKIT_WGMMA_OUT16(c, i), GPUKIT_WGMMA_OUT16(c, i + 16)
 #define GPUKIT_WGMMA_OUT48(c, i) GPUKIT_WGMMA_OUT32(c, i), GPUKIT_WGMMA_OUT16(c, i + 32)
+#define GPUKIT_WGMMA_OUT56(c, i) GPUKIT_WGMMA_OUT48(c, i), GPUKIT_WGMMA_OUT8(c, i + 48)
+#define GPUKIT_WGMMA_OUT60(c, i) GPUKIT_WGMMA_OUT56(c, i), GPUKIT_WGMMA_OUT4(c, i + 56)
 #define GPUKIT_WGMMA_OUT64(c, i) GPUKIT_WGMMA_OUT32(c, i), GPUKIT_WGMMA_OUT32(c, i + 32)
 #define GPUKIT_WGMMA_OUT72(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT8(c, i + 64)
 #define GPUKIT_WGMMA_OUT96(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT32(c, i + 64)
@@ -39,9 +41,15 @@ struct Wgmma;
 #define GPUKIT_WGMMA_REGS48 \
   GPUKIT_WGMMA_REGS32       \
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define GPUKIT_WGMMA_REGS64 \
+#define GPUKIT_WGMMA_REGS56 \
   GPUKIT_WGMMA_REGS48       \
-  ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+  ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define GPUKIT_WGMMA_REGS60 \
+  GPUKIT_WGMMA_REGS56       \
+  ", %56, %57, %58, %59"
+#define GPUKIT_WGMMA_REGS64 \
+  GPUKIT_WGMMA_REGS60       \
+  ", %60, %61, %62, %63"
 #define GPUKIT_WGMMA_REGS72 \
   GPUKIT_WGMMA_REGS64       \
   ", %64, %65, %66, %67, %68, %69, %70, %71"
@@ -149,6 +157,8 @@ GPUKIT_WGMMA_TAKEN32(64, 32, "%32, %33, %34, %35", "%36", "%37")
 GPUKIT_WGMMA_TAKEN32(128, 64, "%64, %65, %66, %67", "%68", "%69")
 GPUKIT_WGMMA_TAKEN32(192, 96, "%96, %97, %98, %99", "%100", "%101")
 GPUKIT_WGMMA_TAKEN32(256, 128, "%128, %129, %130, %131", "%132", "%133")
+GPUKIT_WGMMA_TAKEN(float8_e4m3, 112, 56, "k32.f32.e4m3.e4m3", "", "%56, %57, %58, %59", "%60", "%61")
+GPUKIT_WGMMA_TAKEN(float8_e4m3, 120, 60, "k32.f32.e4m3.e4m3", "", "%60, %61, %62, %63", "%64", "%65")
 GPUKIT_WGMMA_TAKEN(float8_e4m3, 128, 64, "k32.f32.e4m3.e4m3", "", "%64, %65, %66, %67", "%68", "%69")
 GPUKIT_WGMMA_TAKEN(float8_e4m3, 144, 72, "k32.f32.e4m3.e4m3", "", "%72, %73, %74, %75", "%76", "%77")
 GPUKIT_WGMMA_TAKEN16(8, 4, "%4, %5, %6, %7", "%8", "%9")
