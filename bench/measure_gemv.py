@@ -12,14 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from contest import MANY_S, Call, Contest, geomean, rounds_of_many, size
+from contest import POWER_S, Call, Contest, geomean, size
 
 SHAPES = (  # k, n; those above 100 MB in bfloat16 are limited in their share of the ceiling
     (4096, 4096), (4096, 14336), (14336, 4096), (8192, 8192), (8192, 29568), (29568, 8192), (3584, 18944), (18944, 3584),
     (3584, 3584), (3584, 512),
 )  # fmt: skip
 LARGE = [(k, n) for k, n in SHAPES if 2 * k * n > 100e6]
-ROWS = (8, 16, 32)
+ROWS = (8, 16, 32)  # of which many draw more power than one
+ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def measure_shape(c: Contest, k: int, n: int) -> dict[str, float]:
                     enter(f"w8a16_m{m}", functools.partial(c.ours, some))
     if (k, n) in LARGE:
         enter("torch_int4", lambda: c.theirs(torch_int4_calls(c, kk, nn)))
-    return {name.split()[1]: us for name, us in c.race(contenders, MANY_S, rounds_of_many()).items()}
+    return {name.split()[1]: us for name, us in c.race(contenders, POWER_S, ROUNDS).items()}
 
 
 def measure(gp: Any, torch: Any, report: Any) -> None:
