@@ -96,7 +96,7 @@ OBSTACLES = [
     ("mm_fp8_", "_fast", "torch leaves the whole sum to the tensor cores; ours adds sums of 128 of k in float32"),
     ("mm_fp8_", "_vs_row", "the sum of every 128 of k is multiplied by the scales of its blocks"),
     ("mm_gemv_nvfp4_", "_vs_read", "decoding takes nearly all instructions there is time for"),
-    ("mm_gemv_w8a16_m32_", "_vs_m1", "one row is at the power limit of the chip already, and 32 take half as much energy again"),
+    ("mm_gemv_", "_vs_m1", "one row is near the power limit of the chip already, and every further one takes more energy"),
     ("mm_gemv_", "_vs_read", "starting and ending a kernel weighs more the fewer bytes it reads"),
     ("mm_fused_", "", "at the chip's power limit the product itself takes nearly all of the time"),
     *(
