@@ -19,8 +19,8 @@ SHAPES = (  # k, n; those above 100 MB in bfloat16 are limited in their share of
     (3584, 3584), (3584, 512),
 )  # fmt: skip
 LARGE = [(k, n) for k, n in SHAPES if 2 * k * n > 100e6]
-ROWS = (8, 16, 32)  # of which many draw more power than one
-ROUNDS = 3
+ROWS = (8, 16, 32)
+ROUNDS = 3  # of long turns: formats and rows draw different power
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ struct Parts90 {
   }
   constexpr int weight_bytes() const { return (rows + 7) / 8 * 1024; }
   constexpr int stage_bytes() const { return weight_bytes() + groups * 2048; }
-  /// Floats between the sums of two tokens, so that no two threads of half a warp meet at a bank.
+  /// Floats between the sums of two tokens. Threads of half a warp meet at no bank, or two of them where `whole`.
   static constexpr int pitch(int weights) { return (weights + 8) / 16 * 16 + 8; }
   /// One sum of each token. The blocks of a cluster have those of groups in turn.
   constexpr int sums_bytes(const PartsForm90& f) const {
