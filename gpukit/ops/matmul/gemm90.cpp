@@ -112,19 +112,26 @@ const std::vector<jit::KernelSet> kernels = [] {
   return sets;
 }();
 
-/// Columns and depth of the instances of gemm90_few for 16 bits.
-constexpr std::pair<int, int> kFewInstances[] = {{16, 4}, {16, 2}, {32, 4}, {32, 2}, {64, 2}};
+/// Instances of gemm90_few for 16 bits; those `by_warps` are for tiles of few weights.
+struct FewInstance {
+  int columns, depth;
+  bool by_warps;
+  bool operator==(const FewInstance&) const = default;
+};
+constexpr FewInstance kFewInstances[] = {{16, 4, false}, {16, 4, true},  {16, 2, false}, {32, 4, false},
+                                         {32, 4, true},  {32, 2, false}, {64, 2, false}};
 const std::vector<jit::KernelSet> few_kernels = [] {
   std::vector<jit::KernelSet> sets;
-  for (const auto& [columns, depth] : kFewInstances)
-    sets.emplace_back(
-        "gpukit/ops/matmul/gemm90_few.cuh",
-        std::vector{"gpukit::gemm90_few<{T}, " + std::to_string(columns) + ", " + std::to_string(depth) + ">"},
-        std::vector{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
+  for (const auto& [columns, depth, by_warps] : kFewInstances)
+    sets.emplace_back("gpukit/ops/matmul/gemm90_few.cuh",
+                      std::vector{"gpukit::gemm90_few<{T}, " + std::to_string(columns) + ", " + std::to_string(depth) +
+                                  (by_warps ? ", true>" : ", false>")},
+                      std::vector{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
   return sets;
 }();
-const jit::KernelSet& few_kernel(int columns, int depth) {
-  const auto* const at = std::find(kFewInstances, std::end(kFewInstances), std::pair(columns, depth));
+const jit::KernelSet& few_kernel(int columns, const Gemm90Few& few) {
+  const FewInstance wanted = {columns, few.depth, few.by_warps(columns)};
+  const auto* const at = std::find(kFewInstances, std::end(kFewInstances), wanted);
   return few_kernels[static_cast<size_t>(at - kFewInstances)];
 }
 
@@ -339,7 +346,8 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
 
 std::string Gemm90Plan::str() const {
   const auto along = [](bool turn, const char* lane) { return turn ? lane : "k"; };
-  return "wgmma " + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) + "x" +
+  const bool by_warps = few.rows > 0 && few.by_warps(tile.columns);
+  return (by_warps ? "mma " : "wgmma ") + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) + "x" +
          std::to_string(tile.slice()) + (swapped ? ", sides swapped" : "") + ", " +
          std::to_string(few.rows > 0 ? few.stages : tile.stages()) + " stages, a along " + along(turn_a, "m") +
          ", b along " + along(turn_b, "n") + ", stored by " + (tile.store == Store::elements ? "element" : "box") +
@@ -365,7 +373,7 @@ void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, con
                                  .shared_bytes = static_cast<unsigned>(shared),
                                  .overlaps = plan.overlaps};
   const jit::KernelSet& set =
-      few ? few_kernel(plan.tile.columns, plan.few.depth) : kernels[static_cast<size_t>(plan.instance)];
+      few ? few_kernel(plan.tile.columns, plan.few) : kernels[static_cast<size_t>(plan.instance)];
   const jit::Kernel& kernel = set.get(0, a.dtype());
   if (few) {
     jit::launch(kernel, out.device(), config, jit::Boxes{read(left), plan.a}, jit::Boxes{read(right), plan.b},

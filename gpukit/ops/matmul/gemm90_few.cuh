@@ -1,11 +1,13 @@
 // Few rows by many weights on sm_90a at the speed of memory. The weights are the rows of a tile, all rows of the other
 // operand its columns. A tile has as many weights as makes the work of all multiprocessors the same: those are loaded,
 // and whatever else of the 64 of a warpgroup lies in shared memory is multiplied and dropped. So are columns beyond the
-// rows there are. All operands lie along K.
+// rows there are. Where that would be half of the work, warps multiply 16 weights each instead, which takes less power.
+// All operands lie along K.
 //
 // One accumulator an element, K in ascending steps of 32 bytes, float8 in sums of 128 of K: the bits are those of
 // gemm90.cuh.
 #pragma once
+#include "gpukit/ops/common/mma.cuh"
 #include "gpukit/ops/common/overlap.cuh"
 #include "gpukit/ops/matmul/gemm90_store.cuh"
 #include "gpukit/ops/matmul/wgmma.cuh"
@@ -130,9 +132,47 @@ GPUKIT_DEVICE void store_few(Out* out, const float (&d)[Columns / 2], const Gemm
   }
 }
 
+/// A slice of 16-bit numbers as mma takes it, of 16 weights by kOwn columns: four steps of 16 of K.
+template <int kOwn>
+struct FewSlice {
+  uint32_t weights[4][4], columns[4][kOwn / 4];
+
+  /// `x` and `y`: row 0 of both in a slice; rows are 128 swizzled bytes.
+  GPUKIT_DEVICE void load(uint32_t x, uint32_t y) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, by = lane % 8;
+    const uint32_t weight = x + lane % 16 * 128;
+#pragma unroll
+    for (int q = 0; q < 4; ++q) load_matrices(weights[q], weight + ((q * 2 + lane / 16) ^ by) * 16);
+    if constexpr (kOwn == 16) {
+      const uint32_t column = y + (lane / 16 * 8 + by) * 128;
+#pragma unroll
+      for (int q = 0; q < 4; ++q) load_matrices(columns[q], column + ((q * 2 + lane / 8 % 2) ^ by) * 16);
+    } else {  // two steps at a time
+#pragma unroll
+      for (int q = 0; q < 4; q += 2) {
+        uint32_t both[4];
+        load_matrices(both, y + by * 128 + ((q * 2 + lane / 8) ^ by) * 16);
+        columns[q][0] = both[0], columns[q][1] = both[1];
+        columns[q + 1][0] = both[2], columns[q + 1][1] = both[3];
+      }
+    }
+  }
+
+  /// Adds the products to the sums, which lie as those of wgmma.
+  template <typename T>
+  GPUKIT_DEVICE void add(float (&d)[kOwn / 2]) const {
+#pragma unroll
+    for (int q = 0; q < 4; ++q)
+#pragma unroll
+      for (int j = 0; j < kOwn / 8; ++j)
+        Mma<T>::add(*reinterpret_cast<float(*)[4]>(d + j * 4), weights[q], columns[q][j * 2], columns[q][j * 2 + 1]);
+  }
+};
+
 /// The whole of a block's work. A stage is kDepth slices of K. The first warpgroups multiply 64 weights each; the two
-/// warps after them load.
-template <typename T, typename Out, int Columns, int kDepth, typename F>
+/// warps after them load. kByWarps: a tile has at most 32 weights, and each of four warps multiplies 16 of them by half
+/// of the columns.
+template <typename T, typename Out, int Columns, int kDepth, bool kByWarps, typename F>
 GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, const T* weights, const Gemm90Space& s,
                                   const Gemm90Few& few, const F& finish) {
   constexpr int kLoaders = Gemm90Few::kLoaders, kSlice = Gemm90Few::slice(sizeof(T)), kRowBytes = Columns * 128;
@@ -156,7 +196,7 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
   if (loader == 0) {
     if (lane < few.stages) {
       barrier_init(full + lane * 8, 1);
-      barrier_init(empty + lane * 8, consumers);
+      barrier_init(empty + lane * 8, kByWarps ? 4 : consumers);
       barrier_publish();
     }
     if (lane == 0) tile_prefetch(a), tile_prefetch(b);
@@ -197,6 +237,38 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
         for (int h = 0; h < kDepth; ++h)
           tile_load(to + rows_at + h * kRowBytes, b, ready, k + h * kSlice, 0, batch * s.b_step);
       }
+    }
+    return;
+  }
+
+  if constexpr (kByWarps) {
+    constexpr int kOwn = Columns / 2;  // columns of a warp
+    const int weight = warp % 2 * 16, column = warp / 2 * kOwn;
+    const bool works = weight < few.rows && column < s.n;
+    Gemm90Space own = s;
+    own.n -= column;
+    for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
+      const int batch = batch_of(tile), row = row_of(tile, batch);
+      float d[kOwn / 2] = {};
+      for (int i = 0; i < few.fills; ++i, advance(1)) {
+        barrier_wait(full + stage * 8, phase);
+        const uint32_t x = base + stage * stage_bytes + weight * 128;
+        const uint32_t y = base + stage * stage_bytes + rows_at + column * 128;
+        if (works) {
+          FewSlice<kOwn> slices[2];  // one is loaded while the other is multiplied
+          slices[0].load(x, y);
+#pragma unroll
+          for (int h = 0; h < kDepth; ++h) {
+            if (h + 1 < kDepth) slices[(h + 1) % 2].load(x + (h + 1) * weight_bytes, y + (h + 1) * kRowBytes);
+            slices[h % 2].template add<T>(d);
+          }
+          __syncwarp();
+        }
+        if (lane == 0) barrier_arrive(empty + stage * 8);
+      }
+      if (works)
+        store_few<Out, kOwn>(out + batch * s.out_batch + column * s.out_n, d, own, row + weight,
+                             min(row + few.rows, s.m));
     }
     return;
   }
@@ -276,11 +348,11 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
   }
 }
 
-template <typename T, int Columns, int kDepth>
+template <typename T, int Columns, int kDepth, bool kByWarps>
 __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
     gemm90_few(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const T* weights,
                const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few) {
-  run_gemm90_few<T, T, Columns, kDepth>(&a, &b, out, weights, s, few, FewSums{});
+  run_gemm90_few<T, T, Columns, kDepth, kByWarps>(&a, &b, out, weights, s, few, FewSums{});
 }
 
 /// FP8 operands, stages of kDeep slices, with scales of the tensor or of rows, and a bias.
@@ -290,8 +362,8 @@ __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
                       const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few,
                       const __grid_constant__ Gemm90Epilogue e, const Out* bias, const float* scale_m,
                       const float* scale_n) {
-  run_gemm90_few<T, Out, Columns, Gemm90Few::kDeep>(&a, &b, out, weights, s, few,
-                                                    FewScales<Out>(e, bias, scale_m, scale_n));
+  run_gemm90_few<T, Out, Columns, Gemm90Few::kDeep, false>(&a, &b, out, weights, s, few,
+                                                           FewScales<Out>(e, bias, scale_m, scale_n));
 }
 
 /// The same with scales of blocks: scale_a and scale_b are those of the rows and of the weights.
@@ -300,8 +372,8 @@ __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
     gemm90_few_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
                       const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few,
                       const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n) {
-  run_gemm90_few<T, Out, Columns, Gemm90Few::kDeep>(&a, &b, out, weights, s, few,
-                                                    FewBlocks(scale_a, scale_b, scale_a_m, scale_b_n));
+  run_gemm90_few<T, Out, Columns, Gemm90Few::kDeep, false>(&a, &b, out, weights, s, few,
+                                                           FewBlocks(scale_a, scale_b, scale_a_m, scale_b_n));
 }
 
 }  // namespace gpukit

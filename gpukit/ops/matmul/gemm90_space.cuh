@@ -75,6 +75,8 @@ struct Gemm90Few {
 
   static constexpr int slice(int element_bytes) { return 128 / element_bytes; }
   constexpr int consumers() const { return (rows + 63) / 64; }
+  /// Of 16-bit numbers: warps multiply 16 weights each instead of a warpgroup 64.
+  constexpr bool by_warps(int columns) const { return rows <= 32 && columns <= 32; }
   constexpr int threads() const { return consumers() * 128 + kLoaders * 32; }
   /// Of a slice: whole groups of eight, which the swizzle is made of.
   constexpr int weight_bytes() const { return (rows + 7) / 8 * 1024; }
