@@ -24,8 +24,9 @@ struct Instance {
 };
 constexpr Instance kInstances[] = {{{112, 1, true}, 132},  {{128, 1, true}, 132},  {{144, 1, true}, 132},
                                    {{128, 2, true}, 132},  {{120, 4, true}, 120},  {{128, 4, true}, 120},
-                                   {{144, 4, true}, 120},  {{128, 1, false}, 132}, {{144, 1, false}, 132},
-                                   {{128, 2, false}, 132}, {{128, 4, false}, 120}, {{144, 4, false}, 120}};
+                                   {{144, 4, true}, 120},  {{224, 1, true}, 132},  {{128, 1, false}, 132},
+                                   {{144, 1, false}, 132}, {{128, 2, false}, 132}, {{128, 4, false}, 120},
+                                   {{144, 4, false}, 120}};
 
 const std::vector<jit::KernelSet> sets = [] {
   std::vector<jit::KernelSet> made;
@@ -139,10 +140,12 @@ std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledSpace&
 }  // namespace
 
 bool is_parted_by_default(const ScaledSpace& s) {
-  // One row by 16 million weights took longer than by gemv_codes, 32 by 29568 rows of them longer than by
-  // gemm90_few_codes.
-  constexpr int64_t kMinWeights = 48'000'000, kMaxRows = 19'000;
-  return s.n <= kMaxRows && s.k >= ceil_div(kMinWeights, std::max<int64_t>(s.n, 1));
+  // One row by 16 million weights took longer than by gemv_codes. A multiprocessor of an H200 has up to 144 rows of
+  // weights in one round, or up to 224 at some cost: 32 rows by 218 of these were faster than by gemm90_few_codes, by
+  // 167 slower.
+  constexpr int64_t kMinWeights = 48'000'000, kMost = 19'000, kLeastOfWide = 26'400, kMostOfWide = 29'568;
+  const bool fits = s.n <= kMost || (s.n >= kLeastOfWide && s.n <= kMostOfWide);
+  return fits && s.k >= ceil_div(kMinWeights, std::max<int64_t>(s.n, 1));
 }
 
 std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCodesChip& chip, bool room) {

@@ -92,7 +92,8 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
   constexpr int kWays = kForm.ways(), kSets = kForm.sets(), kTotals = kColumns / 4;  // of a thread
   constexpr int kMultipliers = 8, kLoader = kMultipliers;                            // warps
   constexpr int kSegments = Parts90::kSegments / kBlocks, kKept = Parts90::kept(kForm);
-  constexpr bool kApart = Parts90::apart(kForm);
+  constexpr bool kApart = Parts90::apart(kForm), kOnePlace = Parts90::piece_places(kForm) == 1 && kWhole;
+  static_assert(!kOnePlace || kBlocks == 1);
   constexpr int kPitch = Parts90::pitch(kColumns), kGroupBytes = Parts90::kGroup * kPitch * 4;
   // Of 168 registers that every thread starts with.
   constexpr int kRegisters = 232, kHelperRegisters = 40;
@@ -117,6 +118,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
   extern __shared__ uint8_t shared[];
   const uint32_t landed = shared_address(shared), raw = landed + Parts90::kMaxStages * 8;
   const uint32_t empty = raw + Parts90::kMaxStages * 8, complete = empty + Parts90::kMaxStages * 8;
+  const uint32_t piece_read = complete;  // of a block alone: its one place for a piece is free
   const uint32_t factors = complete + 16;
   const uint32_t ends = factors + Parts90::kMaxStages * Parts90::kMaxTokens * 4;
   const uint32_t base = (ends + Parts90::kEndBytes + 1023) & ~1023u;
@@ -135,6 +137,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
         barrier_init(raw + i * 8, 1);
         barrier_init(empty + i * 8, kSets * 128);
       }
+      if (kOnePlace && warp == 0) barrier_init(piece_read, 128);
       if (kBlocks > 1 && warp == 0) {
         // Sums of this block's groups: its last segment's are stored, others sent, and counted by their bytes.
         const int groups = (p.groups + kBlocks - 1 - rank) / kBlocks;
@@ -226,6 +229,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
   const bool works = group < p.groups;
   const uint32_t numbers = base + weight_bytes + group * 1024 + TakenTokens::place_of_lane(lane);  // in the first stage
   int stage = ring, phase = 0, token_stage = ring, token_phase = 0, odd_tile = 0;
+  [[maybe_unused]] int piece_phase = 1;
   float products[kForm.buffers()][kColumns / 2], totals[kTotals];
   // Where the sums of a segment go: to the block that ends their tokens. A thread has pairs of them, eight apart.
   const int lane_token = kWhole ? TakenTokens::token_of_lane(lane) : lane / 4;  // of its group
@@ -370,10 +374,15 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
       if constexpr (kApart) break;
       const bool stores = kWhole ? way == 1 : step % 2 == 0;  // or adds what is stored
       if constexpr (kWhole) {
+        if (kOnePlace && stores) barrier_wait(piece_read, piece_phase), piece_phase ^= 1;
         if (works && stores) store_piece();
         named_barrier(kPieceThere, kMultipliers * 32);
         if (works && !stores) add_piece();
-        piece = pieces + thread % 128 * 8 + (piece - pieces < kPieceBytes ? kPieceBytes : 0);
+        if constexpr (kOnePlace) {
+          if (!stores) barrier_arrive(piece_read);
+        } else {
+          piece = pieces + thread % 128 * 8 + (piece - pieces < kPieceBytes ? kPieceBytes : 0);
+        }
       } else if (works) {
         if (stores)
           store_piece();

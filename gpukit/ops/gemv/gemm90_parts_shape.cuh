@@ -33,7 +33,7 @@ struct Parts90 {
   int padded;  // tokens between the factors of two chains, where split_rows made these
 
   static constexpr int kSegments = 4, kPieces = 2 * kSegments;
-  static constexpr int kChain = 128, kGroup = 8, kMaxTokens = 64, kMaxColumns = 144;
+  static constexpr int kChain = 128, kGroup = 8, kMaxTokens = 64, kMaxColumns = 224;
   static constexpr int kMaxStages = 16;  // of all ways
 
   constexpr int first_chain(int piece) const {
@@ -51,9 +51,10 @@ struct Parts90 {
   /// has but one.
   static constexpr bool apart(const PartsForm90& f) { return f.whole && f.blocks == kSegments; }
   static constexpr int kept(const PartsForm90& f) { return apart(f) ? kPieces : f.blocks > 1 ? kSegments : 1; }
-  /// The sum of a piece of each token, on its way to the other of its segment. Two ways have two places in turn.
+  /// The sum of a piece of each token, on its way to the other of its segment. Two ways have two places in turn, where
+  /// there is room for them.
   static constexpr int piece_bytes(const PartsForm90& f) { return f.tokens() * f.columns * 4; }
-  static constexpr int piece_places(const PartsForm90& f) { return apart(f) ? 0 : f.ways(); }
+  static constexpr int piece_places(const PartsForm90& f) { return apart(f) ? 0 : f.columns > 144 ? 1 : f.ways(); }
   /// A product reads as many weights and tokens as the instance has, also where the last stage has fewer.
   constexpr int slack_bytes(const PartsForm90& f) const {
     const int weights = f.columns * 128, parts = weight_bytes() + f.sets() * (64 * 128);

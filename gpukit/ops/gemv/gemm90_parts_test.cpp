@@ -64,10 +64,20 @@ TEST(Parts90, TakesBfloat16ByFloat8) {
 TEST(Parts90, IsTheDefaultOfLargeLayers) {
   for (int64_t m : {1, 8, 4096}) {
     const auto is_default = [&](int64_t n, int64_t k) { return cuda::is_parted_by_default(product(m, n, k).space); };
-    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{4096, 14336}, {18944, 3584}, {8192, 5860}, {19000, 2527}})
+    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{4096, 14336},
+                               {18944, 3584},
+                               {8192, 5860},
+                               {19000, 2527},
+                               {26400, 4096},
+                               {29568, 8192}})
       EXPECT_TRUE(is_default(n, k)) << n << " " << k;
-    for (const auto& [n, k] :
-         {std::pair<int64_t, int64_t>{4608, 3584}, {8192, 5859}, {19000, 2526}, {19001, 4096}, {0, 4096}})
+    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{4608, 3584},
+                               {8192, 5859},
+                               {19000, 2526},
+                               {19001, 4096},
+                               {26399, 4096},
+                               {29569, 8192},
+                               {0, 4096}})
       EXPECT_FALSE(is_default(n, k)) << n << " " << k;
   }
 }
@@ -77,8 +87,9 @@ TEST(Parts90, SharesLayers) {
     int64_t m, n, k;
     int columns, blocks, rows, tiles;
   };
-  for (const Case& c : {Case{8, 14336, 4096, 112, 1, 110, 131}, Case{32, 29568, 8192, 112, 1, 112, 264},
+  for (const Case& c : {Case{8, 14336, 4096, 112, 1, 110, 131}, Case{32, 29568, 8192, 224, 1, 224, 132},
                         Case{32, 16384, 4096, 128, 1, 126, 131}, Case{16, 18944, 3584, 144, 1, 144, 132},
+                        Case{32, 37888, 3584, 144, 1, 144, 264},
                         // Few weights a multiprocessor: blocks of a cluster share k.
                         Case{8, 8192, 8192, 128, 2, 126, 66}, Case{32, 8192, 29568, 128, 2, 126, 66},
                         Case{32, 3584, 18944, 120, 4, 120, 30}, Case{32, 3712, 14336, 128, 4, 124, 30},

@@ -29,6 +29,7 @@ struct Wgmma;
 #define GPUKIT_WGMMA_OUT64(c, i) GPUKIT_WGMMA_OUT32(c, i), GPUKIT_WGMMA_OUT32(c, i + 32)
 #define GPUKIT_WGMMA_OUT72(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT8(c, i + 64)
 #define GPUKIT_WGMMA_OUT96(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT32(c, i + 64)
+#define GPUKIT_WGMMA_OUT112(c, i) GPUKIT_WGMMA_OUT96(c, i), GPUKIT_WGMMA_OUT16(c, i + 96)
 #define GPUKIT_WGMMA_OUT128(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT64(c, i + 64)
 #define GPUKIT_WGMMA_REGS4 "%0, %1, %2, %3"
 #define GPUKIT_WGMMA_REGS8 "%0, %1, %2, %3, %4, %5, %6, %7"
@@ -57,9 +58,11 @@ struct Wgmma;
   GPUKIT_WGMMA_REGS72                                                      \
   ", %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85" \
   ", %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define GPUKIT_WGMMA_REGS128                                                                     \
-  GPUKIT_WGMMA_REGS96                                                                            \
-  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111" \
+#define GPUKIT_WGMMA_REGS112 \
+  GPUKIT_WGMMA_REGS96        \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
+#define GPUKIT_WGMMA_REGS128 \
+  GPUKIT_WGMMA_REGS112       \
   ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 #define GPUKIT_WGMMA(T, SumType, letter, N, R, kind, tail, A, B, P)                                    \
@@ -161,6 +164,7 @@ GPUKIT_WGMMA_TAKEN(float8_e4m3, 112, 56, "k32.f32.e4m3.e4m3", "", "%56, %57, %58
 GPUKIT_WGMMA_TAKEN(float8_e4m3, 120, 60, "k32.f32.e4m3.e4m3", "", "%60, %61, %62, %63", "%64", "%65")
 GPUKIT_WGMMA_TAKEN(float8_e4m3, 128, 64, "k32.f32.e4m3.e4m3", "", "%64, %65, %66, %67", "%68", "%69")
 GPUKIT_WGMMA_TAKEN(float8_e4m3, 144, 72, "k32.f32.e4m3.e4m3", "", "%72, %73, %74, %75", "%76", "%77")
+GPUKIT_WGMMA_TAKEN(float8_e4m3, 224, 112, "k32.f32.e4m3.e4m3", "", "%112, %113, %114, %115", "%116", "%117")
 GPUKIT_WGMMA_TAKEN16(8, 4, "%4, %5, %6, %7", "%8", "%9")
 GPUKIT_WGMMA_TAKEN16(16, 8, "%8, %9, %10, %11", "%12", "%13")
 GPUKIT_WGMMA_TAKEN16(32, 16, "%16, %17, %18, %19", "%20", "%21")
