@@ -76,7 +76,7 @@ def specs() -> Iterator[Spec]:
         yield ["scaled", *rest]  # rounds of a row; columns, chains, ways
         if m == 1:
             yield ["invariant", *rest]
-    parted = ((1024, 300), (1152, 3584), (1024, 3712), (1024, 4096), (1024, 8192), (1024, 16384), (1024, 18944))
+    parted = ((1024, 300), (1152, 3584), (1024, 3712), (1024, 4096), (1024, 8192), (1024, 16384), (1024, 18944), (1024, 28672))
     for m, (k, n) in itertools.product((9, 40), parted):
         yield ["parted", m, k, n]
     for (block_a, block_b), out in itertools.product(FLOAT8, ("float16", "bfloat16", "float32")):
@@ -198,8 +198,8 @@ def same_kernel(gp: Any, spec: Spec) -> str:
     return f"{dtype} {out} {out_way} " + re.sub(r"\d+ blocks", "", text.split(": ", 1)[1])
 
 
-def choose(gp: Any, kernels: str) -> list[Spec]:
-    """One piece of work for every kernel that any of the list reaches."""
+def choose(gp: Any, kernels: str) -> tuple[list[Spec], set[str]]:
+    """One piece of work for every kernel that any of the list reaches, and the names of these."""
     wanted = re.compile(kernels)
 
     def used() -> set[str]:
@@ -226,7 +226,7 @@ def choose(gp: Any, kernels: str) -> list[Spec]:
     print(f"-- {len(before)} kernels by {len(chosen)} of {len(tried)} pieces of work", flush=True)
     for name in missed:
         print(f"-- not run: {name}", flush=True)
-    return chosen
+    return chosen, {match for name in before for match in re.findall(r"(?:^|[>\w] )gpukit::(\w+)", name)}
 
 
 def runs_clean(gp: Any, spec: Spec) -> bool:
@@ -266,14 +266,17 @@ def main() -> int:
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         chosen = Path(folder) / "work.json"
-        chosen.write_text(json.dumps(choose(gp, options.kernels)))
+        work, names = choose(gp, options.kernels)
+        chosen.write_text(json.dumps(work))
         print(f"-- found in {time.monotonic() - begin:.1f} s", flush=True)
         status = 0
         for tool in options.tools.split(","):
             begin = time.monotonic()
-            command = [sanitizer, "--tool", tool, "--error-exitcode", "9", "--print-limit", "20", sys.executable]
+            command = [sanitizer, "--tool", tool, "--error-exitcode", "9", "--print-limit", "20"]
+            for name in sorted(names):  # those that only make the operands take most of the time
+                command += ["--kernel-name", f"kns={name}"]
             env = {**os.environ, "PYGPUKIT_MEMORY_DEBUG": "1", "PYGPUKIT_DEVICE": "cuda"}
-            code = subprocess.run([*command, __file__, "--run", str(chosen)], env=env).returncode
+            code = subprocess.run([*command, sys.executable, __file__, "--run", str(chosen)], env=env).returncode
             print(f"-- {tool}: {'nothing found' if code == 0 else f'exit status {code}'}, {time.monotonic() - begin:.1f} s")
             status |= code != 0
     return int(status)
