@@ -130,7 +130,7 @@ const std::vector<jit::KernelSet> few_kernels = [] {
   return sets;
 }();
 const jit::KernelSet& few_kernel(int columns, const Gemm90Few& few) {
-  const FewInstance wanted = {columns, few.depth, few.by_warps(columns)};
+  const FewInstance wanted = {columns, few.depth, few.by_warps};
   const auto* const at = std::find(kFewInstances, std::end(kFewInstances), wanted);
   return few_kernels[static_cast<size_t>(at - kFewInstances)];
 }
@@ -220,7 +220,7 @@ bool suits(const Instance& i, int64_t rows, bool thin) {
 /// Weights in as few rounds of tiles as shared memory allows, as many for every multiprocessor. A tile has no fewer of
 /// them than columns, or those would come from the L2 more slowly than the weights from memory.
 Gemm90Few cut_weights(int columns, int depth, const Gemm90Weights& weights, int64_t k, int sm_count, int least) {
-  constexpr int64_t kAhead = 1024, kAheadOfFew = 2048, kGranule = 4;  // bytes, weights
+  constexpr int64_t kAhead = 1024, kAheadOfFew = 2048, kGranule = 4, kFewest = 32;  // bytes, weights
   const auto round_up = [&](int64_t rows) { return ceil_div(rows, kGranule) * kGranule; };
   const int64_t all = weights.count * weights.batches;
   const int64_t rounds = ceil_div(all, int64_t{sm_count} * Gemm90Few::kMaxRows);
@@ -229,6 +229,7 @@ Gemm90Few cut_weights(int columns, int depth, const Gemm90Weights& weights, int6
 
   Gemm90Few few = {};
   few.rows = static_cast<int32_t>(round_up(ceil_div(weights.count, tiles)));
+  few.by_warps = weights.element_bytes == 2 && few.rows <= kFewest && columns <= kFewest;
   few.depth = depth;
   few.stages = std::min(Gemm90Few::kMaxStages, (Gemm90Few::kShared - few.extra_bytes()) / few.stage_bytes(columns));
   few.tiles = static_cast<int32_t>(tiles);
@@ -346,8 +347,7 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
 
 std::string Gemm90Plan::str() const {
   const auto along = [](bool turn, const char* lane) { return turn ? lane : "k"; };
-  const bool by_warps = few.rows > 0 && few.by_warps(tile.columns);
-  return (by_warps ? "mma " : "wgmma ") + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) + "x" +
+  return (few.by_warps ? "mma " : "wgmma ") + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) + "x" +
          std::to_string(tile.slice()) + (swapped ? ", sides swapped" : "") + ", " +
          std::to_string(few.rows > 0 ? few.stages : tile.stages()) + " stages, a along " + along(turn_a, "m") +
          ", b along " + along(turn_b, "n") + ", stored by " + (tile.store == Store::elements ? "element" : "box") +

@@ -132,52 +132,46 @@ GPUKIT_DEVICE void store_few(Out* out, const float (&d)[Columns / 2], const Gemm
   }
 }
 
-/// A slice of 16-bit numbers as mma takes it, of 16 weights by kOwn columns: four steps of 16 of K.
-template <int kOwn>
+/// A slice of 16-bit numbers as mma takes it, of 16 weights by all columns: four steps of 16 of K.
+template <int Columns>
 struct FewSlice {
-  uint32_t weights[4][4], columns[4][kOwn / 4];
+  uint32_t weights[4][4], columns[4][Columns / 16][4];
 
   /// `x` and `y`: row 0 of both in a slice; rows are 128 swizzled bytes.
   GPUKIT_DEVICE void load(uint32_t x, uint32_t y) {
     const int lane = static_cast<int>(threadIdx.x) % 32, by = lane % 8;
-    const uint32_t weight = x + lane % 16 * 128;
+    const uint32_t weight = x + lane % 16 * 128, column = y + (lane / 16 * 8 + by) * 128;
 #pragma unroll
-    for (int q = 0; q < 4; ++q) load_matrices(weights[q], weight + ((q * 2 + lane / 16) ^ by) * 16);
-    if constexpr (kOwn == 16) {
-      const uint32_t column = y + (lane / 16 * 8 + by) * 128;
+    for (int q = 0; q < 4; ++q) {
+      load_matrices(weights[q], weight + ((q * 2 + lane / 16) ^ by) * 16);
 #pragma unroll
-      for (int q = 0; q < 4; ++q) load_matrices(columns[q], column + ((q * 2 + lane / 8 % 2) ^ by) * 16);
-    } else {  // two steps at a time
-#pragma unroll
-      for (int q = 0; q < 4; q += 2) {
-        uint32_t both[4];
-        load_matrices(both, y + by * 128 + ((q * 2 + lane / 8) ^ by) * 16);
-        columns[q][0] = both[0], columns[q][1] = both[1];
-        columns[q + 1][0] = both[2], columns[q + 1][1] = both[3];
-      }
+      for (int j = 0; j < Columns / 16; ++j)
+        load_matrices(columns[q][j], column + j * 16 * 128 + ((q * 2 + lane / 8 % 2) ^ by) * 16);
     }
   }
 
   /// Adds the products to the sums, which lie as those of wgmma.
   template <typename T>
-  GPUKIT_DEVICE void add(float (&d)[kOwn / 2]) const {
+  GPUKIT_DEVICE void add(float (&d)[Columns / 2]) const {
 #pragma unroll
     for (int q = 0; q < 4; ++q)
 #pragma unroll
-      for (int j = 0; j < kOwn / 8; ++j)
-        Mma<T>::add(*reinterpret_cast<float(*)[4]>(d + j * 4), weights[q], columns[q][j * 2], columns[q][j * 2 + 1]);
+      for (int j = 0; j < Columns / 8; ++j) {
+        const uint32_t(&pair)[4] = columns[q][j / 2];
+        Mma<T>::add(*reinterpret_cast<float(*)[4]>(d + j * 4), weights[q], pair[j % 2 * 2], pair[j % 2 * 2 + 1]);
+      }
   }
 };
 
 /// The whole of a block's work. A stage is kDepth slices of K. The first warpgroups multiply 64 weights each; the two
-/// warps after them load. kByWarps: a tile has at most 32 weights, and each of four warps multiplies 16 of them by half
-/// of the columns.
+/// warps after them load. kByWarps: a tile has at most 32 weights, and two warps instead multiply 16 each.
 template <typename T, typename Out, int Columns, int kDepth, bool kByWarps, typename F>
 GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, const T* weights, const Gemm90Space& s,
                                   const Gemm90Few& few, const F& finish) {
   constexpr int kLoaders = Gemm90Few::kLoaders, kSlice = Gemm90Few::slice(sizeof(T)), kRowBytes = Columns * 128;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
-  const int consumers = threads / 128, warp = thread / 32, lane = thread % 32, loader = warp - consumers * 4;
+  const int warp = thread / 32, lane = thread % 32, loader = warp - (threads / 32 - kLoaders);
+  const int consumers = kByWarps ? threads / 32 - kLoaders : threads / 128;  // warps or warpgroups
   const auto batch_of = [&](int tile) { return s.batches == 1 ? 0 : tile / few.tiles; };
   const auto row_of = [&](int tile, int batch) { return (tile - batch * few.tiles) * few.rows; };
 
@@ -196,7 +190,7 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
   if (loader == 0) {
     if (lane < few.stages) {
       barrier_init(full + lane * 8, 1);
-      barrier_init(empty + lane * 8, kByWarps ? 4 : consumers);
+      barrier_init(empty + lane * 8, consumers);
       barrier_publish();
     }
     if (lane == 0) tile_prefetch(a), tile_prefetch(b);
@@ -242,33 +236,23 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
   }
 
   if constexpr (kByWarps) {
-    constexpr int kOwn = Columns / 2;  // columns of a warp
-    const int weight = warp % 2 * 16, column = warp / 2 * kOwn;
-    const bool works = weight < few.rows && column < s.n;
-    Gemm90Space own = s;
-    own.n -= column;
     for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
       const int batch = batch_of(tile), row = row_of(tile, batch);
-      float d[kOwn / 2] = {};
+      float d[Columns / 2] = {};
       for (int i = 0; i < few.fills; ++i, advance(1)) {
         barrier_wait(full + stage * 8, phase);
-        const uint32_t x = base + stage * stage_bytes + weight * 128;
-        const uint32_t y = base + stage * stage_bytes + rows_at + column * 128;
-        if (works) {
-          FewSlice<kOwn> slices[2];  // one is loaded while the other is multiplied
-          slices[0].load(x, y);
+        const uint32_t x = base + stage * stage_bytes + warp * 16 * 128, y = base + stage * stage_bytes + rows_at;
+        FewSlice<Columns> slices[2];  // one is loaded while the other is multiplied
+        slices[0].load(x, y);
 #pragma unroll
-          for (int h = 0; h < kDepth; ++h) {
-            if (h + 1 < kDepth) slices[(h + 1) % 2].load(x + (h + 1) * weight_bytes, y + (h + 1) * kRowBytes);
-            slices[h % 2].template add<T>(d);
-          }
-          __syncwarp();
+        for (int h = 0; h < kDepth; ++h) {
+          if (h + 1 < kDepth) slices[(h + 1) % 2].load(x + (h + 1) * weight_bytes, y + (h + 1) * kRowBytes);
+          slices[h % 2].template add<T>(d);
         }
+        __syncwarp();
         if (lane == 0) barrier_arrive(empty + stage * 8);
       }
-      if (works)
-        store_few<Out, kOwn>(out + batch * s.out_batch + column * s.out_n, d, own, row + weight,
-                             min(row + few.rows, s.m));
+      store_few<Out, Columns>(out + batch * s.out_batch, d, s, row + warp * 16, min(row + few.rows, s.m));
     }
     return;
   }

@@ -68,6 +68,7 @@ struct Gemm90Few {
   int32_t tiles;        // of one matrix of weights
   int32_t fills;        // stages of a tile
   int32_t ahead;        // bytes of each weight that are asked for before the copy engine starts
+  bool by_warps;        // warps multiply 16 weights each instead of a warpgroup 64
   int64_t line, batch;  // elements from one weight to the next, and from one matrix of them
 
   static constexpr int kLoaders = 2, kDeep = 4, kMaxRows = 128, kMaxStages = 32, kShared = 227 * 1024;
@@ -75,9 +76,7 @@ struct Gemm90Few {
 
   static constexpr int slice(int element_bytes) { return 128 / element_bytes; }
   constexpr int consumers() const { return (rows + 63) / 64; }
-  /// Of 16-bit numbers: warps multiply 16 weights each instead of a warpgroup 64.
-  constexpr bool by_warps(int columns) const { return rows <= 32 && columns <= 32; }
-  constexpr int threads() const { return consumers() * 128 + kLoaders * 32; }
+  constexpr int threads() const { return (by_warps ? (rows + 15) / 16 * 32 : consumers() * 128) + kLoaders * 32; }
   /// Of a slice: whole groups of eight, which the swizzle is made of.
   constexpr int weight_bytes() const { return (rows + 7) / 8 * 1024; }
   constexpr int stage_bytes(int columns) const { return depth * (weight_bytes() + columns * 128); }

@@ -75,7 +75,7 @@ TEST(Gemm90Plan, FewRowsShareTheWeights) {
 
           EXPECT_EQ(plan->tile.columns, rows <= 16 ? 16 : rows <= 32 ? 32 : 64);
           EXPECT_TRUE(few.depth == 2 || (few.depth == 4 && plan->tile.columns <= 32));
-          if (few.by_warps(plan->tile.columns)) {  // has but deep instances, of two times 16 weights
+          if (few.by_warps) {  // has but deep instances, of two times 16 weights
             EXPECT_EQ(few.depth, Gemm90Few::kDeep);
             EXPECT_LE(few.rows, 32);
           }
