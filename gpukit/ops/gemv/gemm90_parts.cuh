@@ -121,7 +121,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
   const uint32_t piece_read = complete;  // of a block alone: its one place for a piece is free
   const uint32_t factors = complete + 16;
   const uint32_t ends = factors + Parts90::kMaxStages * Parts90::kMaxTokens * 4;
-  const uint32_t base = (ends + Parts90::kEndBytes + 1023) & ~1023u;
+  const uint32_t base = (ends + Parts90::end_bytes(kForm) + 1023) & ~1023u;
   const int sums_bytes = p.sums_bytes(kForm);
   const uint32_t sums = base + kWays * p.stages * stage_bytes, pieces = sums + kKept * sums_bytes;
   const auto factors_of = [&](int stage) { return factors + stage * Parts90::kMaxTokens * 4; };

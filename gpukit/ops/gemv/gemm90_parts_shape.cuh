@@ -33,7 +33,7 @@ struct Parts90 {
   int padded;  // tokens between the factors of two chains, where split_rows made these
 
   static constexpr int kSegments = 4, kPieces = 2 * kSegments;
-  static constexpr int kChain = 128, kGroup = 8, kMaxTokens = 64, kMaxColumns = 224;
+  static constexpr int kChain = 128, kGroup = 8, kMaxTokens = 64;
   static constexpr int kMaxStages = 16;  // of all ways
 
   constexpr int first_chain(int piece) const {
@@ -62,12 +62,14 @@ struct Parts90 {
     return most > stage_bytes() ? most - stage_bytes() : 0;
   }
   /// Two numbers of each weight of two tiles.
-  static constexpr int kEndBytes = 2 * kMaxColumns * 2 * 4;
+  static constexpr int end_bytes(const PartsForm90& f) { return 2 * f.columns * 2 * 4; }
   /// Barriers, three for a stage and one more; the factors of tokens in a stage; those numbers; and the alignment.
-  static constexpr int kExtraBytes = kMaxStages * (3 * 8 + kMaxTokens * 4) + 16 + kEndBytes + 1024;
+  static constexpr int extra_bytes(const PartsForm90& f) {
+    return kMaxStages * (3 * 8 + kMaxTokens * 4) + 16 + end_bytes(f) + 1024;
+  }
   constexpr int shared_bytes(const PartsForm90& f) const {
     const int sums = kept(f) * sums_bytes(f) + piece_places(f) * piece_bytes(f), slack = slack_bytes(f);
-    return f.ways() * stages * stage_bytes() + (sums > slack ? sums : slack) + kExtraBytes;
+    return f.ways() * stages * stage_bytes() + (sums > slack ? sums : slack) + extra_bytes(f);
   }
 };
 

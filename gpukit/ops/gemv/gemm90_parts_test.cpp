@@ -119,7 +119,6 @@ TEST(Parts90, FitsTheKernel) {
             EXPECT_EQ(form.whole, m <= 32 || !room);
             EXPECT_TRUE(form.blocks == 1 || sms >= 8);
             EXPECT_LE(p.rows, form.columns);
-            EXPECT_LE(form.columns, Parts90::kMaxColumns);
             EXPECT_EQ(p.rows % 2, 0);  // stored in pairs
             EXPECT_LE(p.groups * Parts90::kGroup, form.tokens());
             EXPECT_GE(p.groups * Parts90::kGroup, std::min<int64_t>(m, form.tokens()));
