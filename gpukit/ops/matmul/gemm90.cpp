@@ -347,8 +347,8 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
 
 std::string Gemm90Plan::str() const {
   const auto along = [](bool turn, const char* lane) { return turn ? lane : "k"; };
-  return (few.by_warps ? "mma " : "wgmma ") + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) + "x" +
-         std::to_string(tile.slice()) + (swapped ? ", sides swapped" : "") + ", " +
+  return (few.by_warps ? "mma by warps " : "wgmma ") + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) +
+         "x" + std::to_string(tile.slice()) + (swapped ? ", sides swapped" : "") + ", " +
          std::to_string(few.rows > 0 ? few.stages : tile.stages()) + " stages, a along " + along(turn_a, "m") +
          ", b along " + along(turn_b, "n") + ", stored by " + (tile.store == Store::elements ? "element" : "box") +
          ", " + std::to_string(grid) + " blocks";

@@ -164,7 +164,7 @@ struct FewSlice {
 };
 
 /// The whole of a block's work. A stage is kDepth slices of K. The first warpgroups multiply 64 weights each; the two
-/// warps after them load. kByWarps: a tile has at most 32 weights, and two warps instead multiply 16 each.
+/// warps after them load. kByWarps: a tile has at most 32 weights, and one or two warps instead multiply 16 each.
 template <typename T, typename Out, int Columns, int kDepth, bool kByWarps, typename F>
 GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, const T* weights, const Gemm90Space& s,
                                   const Gemm90Few& few, const F& finish) {

@@ -40,7 +40,7 @@ TEST(Gemm90Plan, ChoosesByShape) {
 
 TEST(Gemm90Plan, FewRowsStandAsColumns) {
   EXPECT_EQ(chosen(make_space(16, 3584, 18944)),
-            "mma 28x16x64, sides swapped, 9 stages, a along k, b along k, stored by element, 128 blocks");
+            "mma by warps 28x16x64, sides swapped, 9 stages, a along k, b along k, stored by element, 128 blocks");
   EXPECT_EQ(chosen(make_space(1, 18944, 3584)),
             "wgmma 72x16x64, sides swapped, 4 stages, a along k, b along k, stored by element, 132 blocks");
   EXPECT_EQ(chosen(make_space(17, 14336, 4096)),
@@ -79,7 +79,7 @@ TEST(Gemm90Plan, FewRowsShareTheWeights) {
             EXPECT_EQ(few.depth, Gemm90Few::kDeep);
             EXPECT_LE(few.rows, 32);
           }
-          EXPECT_EQ(plan->str().starts_with("mma "), few.rows <= 32 && rows <= 32);
+          EXPECT_EQ(plan->str().starts_with("mma by warps "), few.rows <= 32 && rows <= 32);
           EXPECT_GE(few.stages, 3);
           EXPECT_LE(few.shared_bytes(plan->tile.columns), Gemm90Few::kShared);
           EXPECT_GE(few.fills * few.depth * 64, k);
