@@ -57,6 +57,8 @@ def specs() -> Iterator[Spec]:
     for (k, n), dtype in itertools.product(((4096, 512), (16384, 512), (4096, 4096), (14336, 4096)), ("float16", "bfloat16")):
         for b_way in (0, 1):
             yield ["matmul", dtype, dtype, 1, k, n, 0, b_way, 0, None]  # k shared by blocks
+    for m, dtype in itertools.product((16, 32), ("float16", "bfloat16")):
+        yield ["matmul", dtype, dtype, m, 208, 6000, 0, 1, 0, None]  # tiles of 48 weights
     for m, k, a in itertools.product(ROWS, (264, 1024, 2080), ("float16", "bfloat16")):
         for format, block, zero in WEIGHTS:
             yield ["scaled", a, None, format, block, zero, a, False, m, k, 272]
@@ -226,7 +228,7 @@ def choose(gp: Any, kernels: str) -> tuple[list[Spec], set[str]]:
     print(f"-- {len(before)} kernels by {len(chosen)} of {len(tried)} pieces of work", flush=True)
     for name in missed:
         print(f"-- not run: {name}", flush=True)
-    return chosen, {match for name in before for match in re.findall(r"(?:^|[>\w] )gpukit::(\w+)", name)}
+    return chosen, {match for name in before for match in re.findall(r"(?:^|(?<=[>\w]) )gpukit::(\w+)", name)}
 
 
 def runs_clean(gp: Any, spec: Spec) -> bool:
