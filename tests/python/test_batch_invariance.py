@@ -124,7 +124,8 @@ def wide(rng, shape, low, high, dtype):
 
 # n, k of bfloat16 by float8 with the unit for float8: together they take every kernel for up to 32 rows and for more.
 PARTED = [
-    (14336, 1024), (16384, 1024), (18944, 1152), (8192, 2048), (3584, 2048), (3712, 2048), (4096, 2176), (300, 1408), (9, 14336)
+    (14336, 1024), (16384, 1024), (18944, 1152), (8192, 2048), (3584, 2048), (3712, 2048), (4096, 2176), (28672, 1024),
+    (300, 1408), (9, 14336),
 ]  # fmt: skip
 
 

@@ -271,7 +271,8 @@ def float8_unit(device):
 
 
 @pytest.mark.parametrize(
-    "n, k", [(72, 1408), (137, 1152), (300, 4096), (5000, 1280), (14336, 1024), (16384, 1024), (18944, 1152), (8192, 2048)]
+    "n, k",
+    [(72, 1408), (137, 1152), (300, 4096), (5000, 1280), (14336, 1024), (16384, 1024), (18944, 1152), (28672, 1024), (8192, 2048)],
 )
 def test_16_bits_of_bfloat16_by_float8(device, rng, n, k):
     """Exact sums, where Hopper takes rows apart: weights for less than a tile, for tiles alone and in clusters; any number of
