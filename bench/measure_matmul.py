@@ -293,7 +293,7 @@ def measure_grouped(gp: Any, torch: Any, report: Any) -> None:
             us = c.race({name: lambda: c.ours(ours), f"{name} apart": lambda: c.ours(parts)}, CLOSE_S)
             ours_us, apart_us = us[name], us[f"{name} apart"]
             tflops = 2e-6 * m * n * k / ours_us
-            report.add(name, apart_us / ours_us, us=ours_us, separate_us=apart_us, tflops=tflops, goal=0.85)
+            report.add(name, apart_us / ours_us, us=ours_us, separate_us=apart_us, tflops=tflops, goal=0.85, turn_s=c.turn_s)
 
 
 HOST_SHAPES = (  # m, k, n, dtype: each wants another kernel
