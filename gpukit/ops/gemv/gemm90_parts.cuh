@@ -94,7 +94,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
   constexpr int kSegments = Parts90::kSegments / kBlocks, kKept = Parts90::kept(kForm);
   constexpr bool kApart = Parts90::apart(kForm), kOnePlace = Parts90::piece_places(kForm) == 1 && kWhole;
   static_assert(!kOnePlace || kBlocks == 1);
-  constexpr int kPitch = Parts90::pitch(kColumns), kGroupBytes = Parts90::kGroup * kPitch * 4;
+  constexpr int kGroupBytes = Parts90::group_bytes(kForm), kWarpPairBytes = 32 * 8;
   // Of 168 registers that every thread starts with.
   constexpr int kRegisters = 232, kHelperRegisters = 40;
   // Barriers by their numbers: the sums of a tile are there, and have been read; the sums of a piece are there; no warp
@@ -142,10 +142,9 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
         // Sums of this block's groups: its last segment's are stored, others sent, and counted by their bytes.
         const int groups = (p.groups + kBlocks - 1 - rank) / kBlocks;
         constexpr int kSums = kApart ? 2 : 1;  // of a segment
-        const int sent =
-            (kBlocks - 1) * kSums * kGroupBytes + (kSegments - 1) * kBlocks * Parts90::kGroup * kColumns * 4;
+        constexpr int kSent = (kBlocks - 1) * kSums + (kSegments - 1) * kBlocks;
         barrier_init(complete, 1 + 32 + groups * kSums * 32);
-        barrier_expect(complete, groups * sent);
+        barrier_expect(complete, groups * kSent * kGroupBytes);
       }
       barrier_publish();
     }
@@ -233,23 +232,22 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
   float products[kForm.buffers()][kColumns / 2], totals[kTotals];
   // Where the sums of a segment go: to the block that ends their tokens. A thread has pairs of them, eight apart.
   const int lane_token = kWhole ? TakenTokens::token_of_lane(lane) : lane / 4;  // of its group
-  const int place = (lane_token * kPitch + lane % 4 * 2) * 4;                   // in those of its group
-  uint32_t there = sums + group / kBlocks * kGroupBytes, told = complete;
+  uint32_t there = sums + group / kBlocks * kGroupBytes + lane * 8, told = complete;
   if constexpr (kBlocks > 1) there = in_block(there, group % kBlocks), told = in_block(told, group % kBlocks);
   const auto store_totals = [&](uint32_t to) {
 #pragma unroll
-    for (int j = 0; j < kTotals; j += 2) store_floats(to + place + j * 16, totals[j], totals[j + 1]);
+    for (int j = 0; j < kTotals; j += 2) store_floats(to + j / 2 * kWarpPairBytes, totals[j], totals[j + 1]);
   };
   const auto keep = [&](int segment) {
     if constexpr (kBlocks > 1) {
-      const uint32_t to = there + (rank * kSegments + segment) * sums_bytes + place;
+      const uint32_t to = there + (rank * kSegments + segment) * sums_bytes;
 #pragma unroll
-      for (int j = 0; j < kTotals; j += 2) send_to_block(to + j * 16, totals[j], totals[j + 1], told);
+      for (int j = 0; j < kTotals; j += 2) send_to_block(to + j / 2 * kWarpPairBytes, totals[j], totals[j + 1], told);
     } else {
       if (segment > 0) {
 #pragma unroll
         for (int j = 0; j < kTotals; j += 2) {
-          const float2 sum = load_floats(there + place + j * 16);
+          const float2 sum = load_floats(there + j / 2 * kWarpPairBytes);
           totals[j] = sum.x + totals[j], totals[j + 1] = sum.y + totals[j + 1];
         }
       }
@@ -393,9 +391,9 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
       if (works && !stores) keep(segment);
     }
 
-    // A lane ends pairs of weights, 64 from each other.
-    constexpr int kPairs = (kColumns + 63) / 64;
-    const int token_0 = token_of(tile), row_0 = row_of(tile), column = lane * 2;
+    // A warp ends neighbouring pairs of each thread of a group.
+    constexpr int kPairs = (kTotals / 2 + kMultipliers - 1) / kMultipliers;
+    const int token_0 = token_of(tile), row_0 = row_of(tile), column = warp * kPairs * 8 + lane % 4 * 2;
     const int here = min(p.last - token_0, kForm.tokens()), live = min(p.rows, n - row_0) - column;
     const bool in_pairs = s.out_n == 1 && s.out_m % 2 == 0 && n % 2 == 0 && reinterpret_cast<uint64_t>(out) % 4 == 0;
     const bool is_bfloat16 = s.out == Code::bfloat16;
@@ -410,7 +408,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
         const int at = (kApart ? rank * 2 + way : rank * kSegments + kSegments - 1) * sums_bytes;
         const uint32_t from =
             own ? sums + group / kBlocks * kGroupBytes + at : base + ring * stage_bytes + group * kGroupBytes;
-        store_totals(from);
+        store_totals(from + lane * 8);
         if (own) {
           barrier_arrive(complete);
         } else {
@@ -429,20 +427,19 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
     float by[kPairs][4];  // and what is added, of two weights
 #pragma unroll
     for (int j = 0; j < kPairs; ++j)
-      if (j * 64 < live) load_floats(by[j], ends + (odd_tile * kColumns + column + j * 64) * 8);
+      if (j * 8 < live) load_floats(by[j], ends + (odd_tile * kColumns + column + j * 8) * 8);
     // Code that runs once takes as long to fetch as to run: a loop, and nothing beside it.
     const auto end_tokens = [&](const auto& store) {
+      uint32_t at = sums + warp * kPairs * kWarpPairBytes + lane * 8;
 #pragma unroll 1
-      for (int i = warp;; i += kMultipliers) {
-        const int token = (i / 8 * kBlocks + rank) * 8 + i % 8;
-        if (token >= here) break;
-        const uint32_t at = sums + (i * kPitch + column) * 4;
+      for (int first = rank * Parts90::kGroup; first < here; first += kBlocks * Parts90::kGroup, at += kGroupBytes) {
+        const int token = first + lane_token;
         float2 kept[kPairs][kKept];
 #pragma unroll
         for (int j = 0; j < kPairs; ++j)
 #pragma unroll
           for (int q = 0; q < kKept; ++q)
-            kept[j][q] = j * 64 < live ? load_floats(at + q * sums_bytes + j * 256) : float2{};
+            kept[j][q] = j * 8 < live ? load_floats(at + q * sums_bytes + j * kWarpPairBytes) : float2{};
 #pragma unroll
         for (int j = 0; j < kPairs; ++j) {
           if constexpr (kApart) {
@@ -456,7 +453,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
           sum = {sum.x * by[j][0] + by[j][1], sum.y * by[j][2] + by[j][3]};
           const uint32_t pair =
               is_bfloat16 ? PairMath<bfloat16>::pack(sum.x, sum.y) : PairMath<half>::pack(sum.x, sum.y);
-          store(to + token * s.out_m, j * 64, pair);
+          if (token < here) store(to + token * s.out_m, j * 8, pair);
         }
       }
     };

@@ -41,12 +41,10 @@ struct Parts90 {
   }
   constexpr int weight_bytes() const { return (rows + 7) / 8 * 1024; }
   constexpr int stage_bytes() const { return weight_bytes() + groups * 2048; }
-  /// Floats between the sums of two tokens. Threads of half a warp meet at no bank, or two of them where `whole`.
-  static constexpr int pitch(int weights) { return (weights + 8) / 16 * 16 + 8; }
-  /// One sum of each token. The blocks of a cluster have those of groups in turn.
-  constexpr int sums_bytes(const PartsForm90& f) const {
-    return (groups + f.blocks - 1) / f.blocks * kGroup * pitch(f.columns) * 4;
-  }
+  /// One sum of each token, of a group. They lie as the threads of a warp have them: pairs of each thread in turn.
+  static constexpr int group_bytes(const PartsForm90& f) { return kGroup * f.columns * 4; }
+  /// The blocks of a cluster have those of groups in turn.
+  constexpr int sums_bytes(const PartsForm90& f) const { return (groups + f.blocks - 1) / f.blocks * group_bytes(f); }
   /// A block alone adds up its segments; in a cluster they wait for each other. So do pieces, where each way of a block
   /// has but one.
   static constexpr bool apart(const PartsForm90& f) { return f.whole && f.blocks == kSegments; }

@@ -127,7 +127,7 @@ TEST(Parts90, FitsTheKernel) {
             EXPECT_GE(p.stages, 2);
             EXPECT_LE(form.ways() * p.stages, Parts90::kMaxStages);
             // The sums of all groups lie in the ring of a way before they are sent.
-            EXPECT_GE(p.stages * p.stage_bytes(), p.groups * Parts90::kGroup * Parts90::pitch(form.columns) * 4);
+            EXPECT_GE(p.stages * p.stage_bytes(), p.groups * Parts90::group_bytes(form));
             EXPECT_EQ(plan.shared_bytes, static_cast<unsigned>(p.shared_bytes(form)));
             EXPECT_LE(plan.shared_bytes, 232448u);
             EXPECT_EQ(p.first, 0);
