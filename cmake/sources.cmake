@@ -13,7 +13,7 @@ function(gpukit_build_small)
     return()
   endif()
   foreach(source ${ARGN})
-    if(source MATCHES "/gpukit/scheduler/(scheduler|task|admission|dispatch|fair_share|pacing)[a-z_]*\\.cpp$" AND
+    if(source MATCHES "/gpukit/scheduler/[a-z]+/(scheduler|task|admission|dispatch|fair_share|pacing)[a-z_]*\\.cpp$" AND
        NOT source MATCHES "_py\\.cpp$")
       continue()
     endif()

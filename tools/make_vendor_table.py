@@ -1,4 +1,4 @@
-"""Writes gpukit/ops/matmul/vendor_table.h, the products that cuBLASLt makes, from bench/vendor/*.json.
+"""Writes gpukit/ops/matmul/vendor/cublaslt_table.h, the products that cuBLASLt makes, from bench/vendor/*.json.
 
 `--check` writes nothing and exits 1 when the file is not what would be written. Needs no GPU and no package.
 
@@ -21,7 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "bench" / "vendor"
-TARGET = ROOT / "gpukit" / "ops" / "matmul" / "vendor_table.h"
+TARGET = ROOT / "gpukit" / "ops" / "matmul" / "cublaslt_table.h"
 MARGIN = 1.01
 FORMATS = {
     "bf16": "bfloat16", "f16": "float16", "f32": "float32", "tf32": "tf32", "int8": "int8",
@@ -93,7 +93,7 @@ def generate(found: list[tuple[Product, int]]) -> str:
 
 #include <array>
 
-#include "gpukit/ops/matmul/vendor.h"
+#include "gpukit/ops/matmul/vendor/cublaslt.h"
 
 namespace gpukit::cuda {{
 

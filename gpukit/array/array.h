@@ -38,7 +38,8 @@ class Array {
   int64_t offset_bytes() const { return offset_bytes_; }
   const std::shared_ptr<memory::Storage>& storage() const { return storage_; }
   driver::Context& context() const { return storage_->context(); }
-  /// A CPU array's memory, which stays where it is from now on. Throws DeviceError on a GPU array: launches take arrays.
+  /// A CPU array's memory, which stays where it is from now on. Throws DeviceError on a GPU array: launches take
+  /// arrays.
   void* host_data() const;
 
   // Views of the same storage; none copies. Each throws ShapeError or OutOfRangeError naming itself.

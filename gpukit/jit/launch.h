@@ -17,7 +17,7 @@ struct LaunchConfig {
   unsigned grid_x = 1, grid_y = 1, grid_z = 1;
   unsigned block_x = 256, block_y = 1, block_z = 1;
   unsigned shared_bytes = 0;  // above 48 KB the kernel's limit is raised once
-  bool overlaps = false;      // may start while one like it before still runs, and waits for that itself (overlap.cuh)
+  bool overlaps = false;      // may start while one like it before still runs, and waits for that itself (pdl.cuh)
 };
 
 /// An array that a kernel moves in boxes: its parameter is a map of it (sm_90 and later).

@@ -8,7 +8,7 @@
 #include "gpukit/jit/source.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/session.h"
-#include "gpukit/scheduler/dispatch_controller.h"
+#include "gpukit/scheduler/dispatch/dispatch_controller.h"
 
 namespace gpukit::jit {
 namespace {

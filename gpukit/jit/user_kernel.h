@@ -11,7 +11,7 @@
 #include "gpukit/jit/arguments.h"
 #include "gpukit/jit/module.h"
 #include "gpukit/jit/signature.h"
-#include "gpukit/scheduler/slicing.h"
+#include "gpukit/scheduler/dispatch/slicing.h"
 
 namespace gpukit::jit {
 

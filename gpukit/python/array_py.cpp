@@ -302,7 +302,8 @@ void bind_views(nb::class_<Array>& c) {
 
 void bind_conversions(nb::class_<Array>& c) {
   c.def("to_numpy", &to_numpy, "dtype"_a = nb::none(),
-        "A NumPy copy. bfloat16 comes as uint16 bits, float8 and packed types as uint8 bits; `dtype` converts on the device "
+        "A NumPy copy. bfloat16 comes as uint16 bits, float8 and packed types as uint8 bits; `dtype` converts on the "
+        "device "
         "first. Waits for the device.")
       .def(
           "item", [](const Array& a) { return item(a, "item"); }, "The only element as a Python number. Waits.")

@@ -2,7 +2,8 @@
 //
 // Real to integer truncates towards zero, saturates at the integer's range and maps NaN to 0. Integer to integer keeps
 // the low bits. Anything to bool is `x != 0`. Real to real rounds once to nearest even; float8_e4m3 saturates at 448,
-// float8_e5m2 at 57344. Packed dtypes take part in no cast. Every backend gives the same bits, but for the payload of a NaN.
+// float8_e5m2 at 57344. Packed dtypes take part in no cast. Every backend gives the same bits, but for the payload of a
+// NaN.
 #pragma once
 
 #include "gpukit/array/array.h"

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "gpukit/array/array.h"
-#include "gpukit/ops/matmul/gemm90_space.cuh"
+#include "gpukit/ops/matmul/dense/gemm_sm90_problem.cuh"
 
 namespace gpukit {
 

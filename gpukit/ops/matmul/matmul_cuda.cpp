@@ -6,17 +6,17 @@
 #include "gpukit/base/error.h"
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/rows.h"
-#include "gpukit/ops/gemv/gemv.h"
-#include "gpukit/ops/matmul/gemm80.h"
-#include "gpukit/ops/matmul/gemm90.h"
-#include "gpukit/ops/matmul/gemm_simt.h"
+#include "gpukit/ops/matmul/dense/gemm_simt.h"
+#include "gpukit/ops/matmul/dense/gemm_sm80.h"
+#include "gpukit/ops/matmul/dense/gemm_sm90.h"
+#include "gpukit/ops/matmul/dense/gemv.h"
 #include "gpukit/ops/matmul/matmul_impl.h"
-#include "gpukit/ops/matmul/vendor.h"
+#include "gpukit/ops/matmul/vendor/cublaslt.h"
 
 namespace gpukit::cuda {
 namespace {
 
-constexpr const char* kSource = "gpukit/ops/matmul/matmul.cuh";
+constexpr const char* kSource = "gpukit/ops/matmul/dense/gemm_any_dtype.cuh";
 
 const jit::KernelSet kernels(kSource, {"gpukit::matmul<{T}, {T}>"},
                              {DType::boolean, DType::int8, DType::int16, DType::int32, DType::int64, DType::uint8,

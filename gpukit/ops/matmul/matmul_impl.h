@@ -6,7 +6,7 @@
 
 #include "gpukit/array/array.h"
 #include "gpukit/ops/matmul/matmul.h"
-#include "gpukit/ops/matmul/matmul_space.cuh"
+#include "gpukit/ops/matmul/plan/matmul_problem.cuh"
 
 namespace gpukit {
 

@@ -8,7 +8,7 @@
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/common/scales.h"
 #include "gpukit/ops/elementwise/copy.h"
-#include "gpukit/ops/matmul/codes_order.cuh"
+#include "gpukit/ops/matmul/quantized/sum_order.cuh"
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"
 #include "gpukit/runtime/fault.h"
 #include "gpukit/runtime/session.h"

@@ -5,11 +5,11 @@
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
-#include "gpukit/ops/gemv/gemm90_parts.h"
-#include "gpukit/ops/gemv/gemv_codes.h"
-#include "gpukit/ops/matmul/grouped90.h"
-#include "gpukit/ops/matmul/scaled_gemm90.h"
-#include "gpukit/ops/matmul/vendor.h"
+#include "gpukit/ops/matmul/dense/grouped_gemm_sm90.h"
+#include "gpukit/ops/matmul/quantized/dequant_plan.h"
+#include "gpukit/ops/matmul/quantized/fp8_gemm_sm90.h"
+#include "gpukit/ops/matmul/quantized/w8a16_fp8x2_sm90.h"
+#include "gpukit/ops/matmul/vendor/cublaslt.h"
 #include "gpukit/runtime/fault.h"
 #include "gpukit/runtime/session.h"
 
@@ -17,7 +17,7 @@ namespace gpukit::cuda {
 namespace {
 
 enum Kernel { of_floats, of_integers };
-const jit::KernelSet kernels("gpukit/ops/matmul/scaled_matmul.cuh",
+const jit::KernelSet kernels("gpukit/ops/matmul/quantized/any_format.cuh",
                              {"gpukit::scaled_matmul<float>", "gpukit::scaled_matmul<int>"});
 
 /// Every format and layout on CUDA cores.

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "gpukit/ops/matmul/matmul.h"
-#include "gpukit/ops/matmul/scaled_matmul_space.cuh"
+#include "gpukit/ops/matmul/plan/scaled_problem.cuh"
 #include "gpukit/ops/quantize/quantize.h"
 
 namespace gpukit {

@@ -1,0 +1,329 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "gpukit/ops/common/cpu.h"
+#include "gpukit/ops/matmul/cpu/matmul_block.h"
+#include "gpukit/ops/matmul/cpu/matmul_pack.h"
+#include "gpukit/ops/matmul/matmul_impl.h"
+#include "gpukit/runtime/launch_gate.h"
+
+namespace gpukit::cpu {
+namespace {
+
+/// Chosen by a test; else the best.
+std::atomic<MatmulLevel> g_level{MatmulLevel::avx512};
+std::atomic<bool> g_low_memory{false};
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+/// The inner loops of one dtype at one level.
+template <typename T>
+struct Block {
+  using Sum = typename Sums<T>::type;
+  using Packed = typename Sums<T>::Packed;
+  using Pack = void (*)(Packed* to, const T* from, int64_t width, int64_t lane_stride, int64_t depth, int64_t k_stride);
+  using Accumulate = void (*)(Sum* sums, int64_t stride, const Packed* a, const Packed* b, int64_t b_stride,
+                              int64_t steps, bool fresh);
+
+  int rows, columns;
+  Pack pack_rows, pack_columns;
+  std::array<Accumulate, kMaxBlockRows> accumulate;  // [rows - 1]
+};
+
+template <typename T, int... Row>
+Block<T> plain_block(std::integer_sequence<int, Row...>) {
+  using Sum = typename Sums<T>::type;
+  constexpr int kRows = PlainShape::kRows, kColumns = PlainShape::kColumns<sizeof(Sum)>;
+  return {kRows,
+          kColumns,
+          pack<kRows, T>,
+          pack<kColumns, T>,
+          {accumulate_plain<Sum, typename Sums<T>::Packed, Row + 1>...}};
+}
+
+#ifdef GPUKIT_X86_BLOCKS
+
+/// The same packing, compiled for wider registers.
+template <int Lanes, typename T>
+GPUKIT_AVX2 void pack_avx2(typename Sums<T>::Packed* to, const T* from, int64_t width, int64_t lane_stride,
+                           int64_t depth, int64_t k_stride) {
+  pack<Lanes>(to, from, width, lane_stride, depth, k_stride);
+}
+template <int Lanes, typename T>
+GPUKIT_AVX512 void pack_avx512(typename Sums<T>::Packed* to, const T* from, int64_t width, int64_t lane_stride,
+                               int64_t depth, int64_t k_stride) {
+  pack<Lanes>(to, from, width, lane_stride, depth, k_stride);
+}
+
+template <typename T, int... Row>
+Block<T> avx2_block(std::integer_sequence<int, Row...>) {
+  using Sum = typename Sums<T>::type;
+  constexpr int kRows = Avx2Shape::kRows, kColumns = Avx2Shape::kColumns<sizeof(Sum)>;
+  return {kRows,
+          kColumns,
+          pack_avx2<kRows, T>,
+          pack_avx2<kColumns, T>,
+          {avx2::accumulate<Sum, typename Sums<T>::Packed, Row + 1>...}};
+}
+template <typename T, int... Row>
+Block<T> avx512_block(std::integer_sequence<int, Row...>) {
+  using Sum = typename Sums<T>::type;
+  constexpr int kRows = Avx512Shape::kRows, kColumns = Avx512Shape::kColumns<sizeof(Sum)>;
+  return {kRows,
+          kColumns,
+          pack_avx512<kRows, T>,
+          pack_avx512<kColumns, T>,
+          {avx512::accumulate<Sum, typename Sums<T>::Packed, Row + 1>...}};
+}
+
+#endif
+
+template <typename T>
+Block<T> choose_block([[maybe_unused]] MatmulLevel level) {
+#ifdef GPUKIT_X86_BLOCKS
+  using Sum = typename Sums<T>::type;
+  if constexpr (!std::is_same_v<T, bool> &&
+                (std::is_same_v<Sum, float> || std::is_same_v<Sum, double> || std::is_same_v<Sum, uint32_t>)) {
+    if (level == MatmulLevel::avx512) return avx512_block<T>(std::make_integer_sequence<int, Avx512Shape::kRows>());
+    if (level == MatmulLevel::avx2) return avx2_block<T>(std::make_integer_sequence<int, Avx2Shape::kRows>());
+  }
+#endif
+  return plain_block<T>(std::make_integer_sequence<int, PlainShape::kRows>());
+}
+
+/// What one task works in: a packed tile of a that is `depth` steps of k deep, sums for its rows and `depth` columns,
+/// and a packed strip of b.
+struct Scratch {
+  std::byte* memory;
+  int64_t depth;
+
+  template <typename V>
+  V* tile() const {
+    return reinterpret_cast<V*>(memory);
+  }
+  template <typename V>
+  V* sums() const {
+    return reinterpret_cast<V*>(memory + 4 * depth * depth);
+  }
+  template <typename V>
+  V* strip() const {
+    return reinterpret_cast<V*>(memory + 8 * depth * depth);
+  }
+  /// No strip is wider than two of the widest registers.
+  static constexpr int64_t bytes(int64_t depth) { return 8 * depth * depth + 128 * depth; }
+};
+/// A tile of the larger depth takes a quarter of a megabyte of second-level cache, a strip fits the first level.
+constexpr int64_t kLargeDepth = 256, kSmallDepth = 64;
+
+/// Kept by the thread for its next product. Null when there is no memory for it.
+std::byte* large_scratch() noexcept {
+  struct Free {
+    void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t(64)); }
+  };
+  thread_local std::unique_ptr<std::byte, Free> kept;
+  if (g_low_memory.load(std::memory_order_relaxed)) return nullptr;
+  if (kept == nullptr)
+    kept.reset(
+        static_cast<std::byte*>(::operator new(Scratch::bytes(kLargeDepth), std::align_val_t(64), std::nothrow)));
+  return kept.get();
+}
+
+/// One call: out = a @ b over all batches. The output is cut into tasks of some rows by some columns. A task packs its
+/// rows of a, slice by slice of k, and passes strips of b by them; its sums are continued from slice to slice.
+template <typename T, typename Out>
+class Product {
+ public:
+  Product(const MatmulSpace& space, const Block<T>& block, Out* out, const T* a, const T* b)
+      : s_(space), block_(block), out_(out), a_(a), b_(b) {}
+
+  /// The result does not depend on the number of threads that are expected to help.
+  void run(int threads) const {
+    const Tile task = choose_task(threads);
+    const int64_t across = ceil_div(s_.n, task.columns), tasks = ceil_div(s_.m, task.rows) * across;
+    const int64_t grain = std::max<int64_t>(1, kTaskWork / (task.rows * task.columns * std::max<int64_t>(s_.k, 1)));
+    parallel_for(s_.batches * tasks, grain, [&](int64_t begin, int64_t end) {
+      alignas(64) std::byte small[Scratch::bytes(kSmallDepth)];
+      std::byte* large = large_scratch();
+      const Scratch scratch = large != nullptr ? Scratch{large, kLargeDepth} : Scratch{small, kSmallDepth};
+      for (int64_t i = begin; i < end; ++i) {
+        const MatmulOffsets at = batch_offsets(s_, i / tasks);
+        const int64_t row = i % tasks / across * task.rows, column = i % tasks % across * task.columns;
+        run_task(scratch, {out_ + at.out, a_ + at.a, b_ + at.b}, row, column,
+                 {std::min(task.rows, s_.m - row), std::min(task.columns, s_.n - column)});
+      }
+    });
+  }
+
+ private:
+  using Sum = typename Sums<T>::type;
+  using Packed = typename Sums<T>::Packed;
+  static_assert(sizeof(Sum) == sizeof(Packed));
+
+  static constexpr int64_t kTaskWork = 1 << 20;  // multiply-adds that are worth another thread
+  static constexpr int64_t kFewSteps = 16;
+
+  struct Matrices {
+    Out* out;
+    const T *a, *b;
+  };
+  struct Tile {
+    int64_t rows, columns;
+  };
+
+  /// The output of one task: large, for what is packed to be used often, but with some tasks for each thread.
+  Tile choose_task(int threads) const {
+    constexpr int64_t kMostColumns = 1024, kLeast = 64;
+    const int64_t wanted = threads == 1 ? 1 : 4 * threads;
+    int64_t down = ceil_div(s_.m, rows_of(kLargeDepth)), across = ceil_div(s_.n, kMostColumns);
+    for (;;) {
+      const Tile task = {round_up(ceil_div(s_.m, down), block_.rows), round_up(ceil_div(s_.n, across), block_.columns)};
+      if (s_.batches * down * across >= wanted || task.rows * task.columns * s_.k <= kTaskWork ||
+          std::max(task.rows, task.columns) <= kLeast)
+        return task;
+      (task.rows > task.columns ? down : across) *= 2;
+    }
+  }
+
+  void run_task(const Scratch& scratch, const Matrices& x, int64_t first_row, int64_t first_column,
+                const Tile& task) const {
+    const int64_t rows = rows_of(scratch.depth);
+    const int64_t columns = sums_in_place() ? task.columns : scratch.depth / block_.columns * block_.columns;
+    for (int64_t i = 0; i < task.rows; i += rows)
+      for (int64_t j = 0; j < task.columns; j += columns) {
+        const int64_t row = first_row + i, column = first_column + j;
+        run_tile(scratch, {x.out + row * s_.out_m + column * s_.out_n, x.a + row * s_.a_m, x.b + column * s_.b_n},
+                 {std::min(rows, task.rows - i), std::min(columns, task.columns - j)});
+      }
+  }
+
+  void run_tile(const Scratch& scratch, const Matrices& x, const Tile& tile) const {
+    Packed* const a = scratch.tile<Packed>();
+    Sum* const sums = sums_in_place() ? reinterpret_cast<Sum*>(x.out) : scratch.sums<Sum>();
+    const int64_t stride = sums_in_place() ? s_.out_m : round_up(tile.columns, block_.columns);
+    // Few steps at a time where b is read in place: whole rows of it pass, which memory likes.
+    const int64_t slice = reads_in_place(tile.rows) ? kFewSteps : scratch.depth * Sums<T>::kSteps;
+    int64_t k = 0;
+    do {
+      const int64_t depth = std::min(slice, s_.k - k);
+      block_.pack_rows(a, x.a + k * s_.a_k, tile.rows, s_.a_m, depth, s_.a_k);
+      for (int64_t column = 0; column < tile.columns; column += block_.columns)
+        run_strip(sums + column, stride, a, x.b + k * s_.b_k + column * s_.b_n, scratch.strip<Packed>(), depth, k == 0,
+                  {tile.rows, std::min<int64_t>(block_.columns, tile.columns - column)});
+      k += depth;
+    } while (k < s_.k);
+    if (sums_in_place()) return;
+    for (int64_t row = 0; row < tile.rows; ++row) store_row(x.out + row * s_.out_m, sums + row * stride, tile.columns);
+  }
+
+  /// One strip of columns, `depth` elements of k. `packed` is room for the strip.
+  void run_strip(Sum* sums, int64_t stride, const Packed* a, const T* b, Packed* packed, int64_t depth, bool fresh,
+                 const Tile& tile) const {
+    const int64_t steps = packed_steps<T>(depth);
+    const Packed* strip = packed;
+    int64_t strip_stride = block_.columns;
+    if (reads_in_place(tile.rows) && tile.columns == block_.columns) {
+      if constexpr (std::is_same_v<T, Packed>) strip = b;
+      strip_stride = s_.b_k;
+    } else {
+      block_.pack_columns(packed, b, tile.columns, s_.b_n, depth, s_.b_k);
+    }
+    for (int64_t row = 0; row < tile.rows; row += block_.rows, a += block_.rows * steps, sums += block_.rows * stride) {
+      const int64_t rows = std::min<int64_t>(block_.rows, tile.rows - row);
+      const auto accumulate = block_.accumulate[rows - 1];
+      if (!sums_in_place() || tile.columns == block_.columns) {
+        accumulate(sums, stride, a, strip, strip_stride, steps, fresh);
+        continue;
+      }
+      // The block is wider than what is left of the output.
+      alignas(64) Sum edge[kMaxBlockRows * kMaxBlockColumns];
+      const auto each_row = [&](auto&& f) {
+        for (int64_t r = 0; r < rows; ++r) f(sums + r * stride, edge + r * block_.columns);
+      };
+      if (!fresh) each_row([&](const Sum* from, Sum* to) { std::copy_n(from, tile.columns, to); });
+      accumulate(edge, block_.columns, a, strip, strip_stride, steps, fresh);
+      each_row([&](Sum* to, const Sum* from) { std::copy_n(from, tile.columns, to); });
+    }
+  }
+
+  void store_row(Out* out, const Sum* sums, int64_t columns) const {
+    if (s_.out_n == 1)
+      for (int64_t column = 0; column < columns; ++column) out[column] = Sums<T>::template store<Out>(sums[column]);
+    else
+      for (int64_t column = 0; column < columns; ++column)
+        out[column * s_.out_n] = Sums<T>::template store<Out>(sums[column]);
+  }
+
+  /// Rows of a tile of that depth, in whole blocks.
+  int64_t rows_of(int64_t depth) const {
+    return 4 * depth / static_cast<int64_t>(sizeof(Sum)) / block_.rows * block_.rows;
+  }
+  /// Sums live in the output between slices of k where it can hold them.
+  bool sums_in_place() const { return std::is_same_v<Out, Sum> && s_.out_n == 1; }
+  /// Packing b pays when more than one block of rows reads it, or when it is not what the inner loop reads.
+  bool reads_in_place(int64_t rows) const { return std::is_same_v<T, Packed> && s_.b_n == 1 && rows <= block_.rows; }
+
+  const MatmulSpace& s_;
+  const Block<T>& block_;
+  Out* out_;
+  const T *a_, *b_;
+};
+
+/// Columns are padded to whole registers and rows are not; sums can stay in an output whose columns lie together.
+bool better_transposed(const MatmulSpace& s, int columns) {
+  const int64_t area = s.m * round_up(s.n, columns), turned = s.n * round_up(s.m, columns);
+  return turned != area ? turned < area : s.out_n != 1 && s.out_m == 1;
+}
+
+template <typename T, typename Out>
+void submit(const Array& out, const Array& a, const Array& b, const MatmulSpace& space) {
+  const Block<T> block = choose_block<T>(std::min(g_level.load(std::memory_order_relaxed), best_matmul_level()));
+  // The four parts of a complex product are added in an order that tells a from b.
+  const bool turn = std::is_arithmetic_v<typename Sums<T>::type> && better_transposed(space, block.columns);
+  const Array &left = turn ? b : a, &right = turn ? a : b;
+  runtime::run_host("matmul", out.device(), {write(out), read(left), read(right)},
+                    [s = turn ? transposed(space) : space, block, threads = num_threads()](void* const* p) {
+                      const Product<T, Out> product(s, block, static_cast<Out*>(p[0]), static_cast<const T*>(p[1]),
+                                                    static_cast<const T*>(p[2]));
+                      product.run(threads);
+                    });
+}
+
+}  // namespace
+
+MatmulLevel best_matmul_level() {
+#ifdef GPUKIT_X86_BLOCKS
+  static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  static const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return avx512 ? MatmulLevel::avx512 : avx2 ? MatmulLevel::avx2 : MatmulLevel::plain;
+#else
+  return MatmulLevel::plain;
+#endif
+}
+
+void set_matmul_level(MatmulLevel level) { g_level.store(level, std::memory_order_relaxed); }
+void set_matmul_low_memory(bool low) { g_low_memory.store(low, std::memory_order_relaxed); }
+
+void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space) {
+  const bool wide = out.dtype() != a.dtype();
+  visit_arithmetic(a.dtype(), [&]<typename T>() {
+    if constexpr (std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>) {
+      // Wrapping around makes no difference between signed and unsigned.
+      using Unsigned = std::make_unsigned_t<T>;
+      submit<Unsigned, Unsigned>(out, a, b, space);
+    } else if (!wide) {
+      submit<T, T>(out, a, b, space);
+    } else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
+      submit<T, float>(out, a, b, space);
+    } else if constexpr (std::is_same_v<T, int8_t>) {
+      submit<T, uint32_t>(out, a, b, space);
+    }
+  });
+}
+
+}  // namespace gpukit::cpu

@@ -1,0 +1,391 @@
+#include "gpukit/ops/matmul/dense/gemm_sm90.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/hopper/pdl.h"
+
+namespace gpukit::cuda {
+namespace {
+
+using Store = Gemm90Store;
+
+/// What is multiplied into what: 16-bit floats into themselves or into float32, float32 rounded to TF32, int8 into
+/// int32.
+enum class Types { same, wide, tf32, integers };
+
+/// `slice_ns` is what one slice of K takes a multiprocessor that has work for all its tensor cores (measured on an
+/// H200, where products of any size and type run at these rates within a few percent).
+struct Instance {
+  Types types;
+  int rows, columns;
+  bool turn_a, turn_b;
+  Store store;
+  double slice_ns;
+};
+
+constexpr Instance kInstances[] = {
+    {Types::same, 128, 256, false, false, Store::boxes, 680},
+    {Types::same, 128, 192, false, false, Store::boxes, 520},
+    {Types::same, 128, 128, false, false, Store::boxes, 356},
+    {Types::same, 128, 96, false, false, Store::boxes, 280},
+    {Types::same, 64, 128, false, false, Store::boxes, 195},
+    {Types::same, 128, 256, false, true, Store::boxes, 680},
+    {Types::same, 128, 192, false, true, Store::boxes, 520},
+    {Types::same, 128, 128, false, true, Store::boxes, 360},
+    {Types::same, 64, 128, false, true, Store::boxes, 205},
+    {Types::same, 128, 256, true, false, Store::boxes, 690},
+    {Types::same, 128, 128, true, false, Store::boxes, 370},
+    {Types::same, 128, 256, true, true, Store::boxes, 690},
+    {Types::same, 128, 128, true, true, Store::boxes, 370},
+    {Types::same, 64, 16, true, false, Store::turned_boxes, 115},
+    {Types::same, 64, 32, true, false, Store::turned_boxes, 120},
+    {Types::same, 64, 64, true, false, Store::turned_boxes, 135},
+    {Types::same, 128, 16, true, false, Store::turned_boxes, 145},
+    {Types::same, 128, 32, true, false, Store::turned_boxes, 165},
+    {Types::same, 128, 64, true, false, Store::turned_boxes, 215},
+    {Types::same, 128, 128, false, false, Store::elements, 480},
+    {Types::same, 128, 128, false, true, Store::elements, 480},
+    {Types::same, 128, 128, true, false, Store::elements, 480},
+    {Types::same, 128, 128, true, true, Store::elements, 480},
+    {Types::wide, 128, 256, false, false, Store::boxes, 700},
+    {Types::wide, 64, 128, false, false, Store::boxes, 205},
+    {Types::wide, 128, 256, false, true, Store::boxes, 700},
+    {Types::wide, 64, 128, false, true, Store::boxes, 215},
+    {Types::wide, 64, 64, false, false, Store::turned_boxes, 150},
+    {Types::wide, 64, 64, true, false, Store::turned_boxes, 150},
+    {Types::wide, 128, 128, false, false, Store::elements, 480},
+    {Types::wide, 128, 128, false, true, Store::elements, 480},
+    {Types::wide, 128, 128, true, false, Store::elements, 480},
+    {Types::wide, 128, 128, true, true, Store::elements, 480},
+    {Types::tf32, 128, 256, false, false, Store::boxes, 680},
+    {Types::tf32, 128, 192, false, false, Store::boxes, 530},
+    {Types::tf32, 128, 128, false, false, Store::boxes, 370},
+    {Types::tf32, 64, 128, false, false, Store::boxes, 210},
+    {Types::tf32, 64, 64, false, false, Store::turned_boxes, 150},
+    {Types::tf32, 128, 256, true, false, Store::turned_boxes, 680},
+    {Types::tf32, 128, 192, true, false, Store::turned_boxes, 530},
+    {Types::tf32, 128, 128, true, false, Store::turned_boxes, 370},
+    {Types::tf32, 64, 128, true, false, Store::turned_boxes, 290},
+    {Types::tf32, 64, 64, true, false, Store::turned_boxes, 200},
+    {Types::tf32, 128, 128, false, false, Store::elements, 480},
+    {Types::integers, 128, 256, false, false, Store::boxes, 700},
+    {Types::integers, 128, 128, false, false, Store::boxes, 370},
+    {Types::integers, 64, 128, false, false, Store::boxes, 210},
+    {Types::integers, 64, 64, false, false, Store::turned_boxes, 150},
+    {Types::integers, 128, 128, false, false, Store::elements, 480},
+};
+
+std::optional<Types> types_of(DType input, DType out) {
+  switch (input) {
+    case DType::float16:
+    case DType::bfloat16:
+      if (out == input) return Types::same;
+      return out == DType::float32 ? std::optional(Types::wide) : std::nullopt;
+    case DType::float32: return out == input ? std::optional(Types::tf32) : std::nullopt;
+    case DType::int8: return out == DType::int32 ? std::optional(Types::integers) : std::nullopt;
+    default: return std::nullopt;
+  }
+}
+
+std::string name_of(const Instance& i) {
+  constexpr const char* kOut[] = {"{T}", "float", "float", "int"};
+  constexpr const char* kStore[] = {"boxes", "turned_boxes", "elements"};
+  return std::string("gpukit::gemm90<{T}, ") + kOut[static_cast<int>(i.types)] + ", " + std::to_string(i.rows) + ", " +
+         std::to_string(i.columns) + ", " + std::to_string(i.turn_a) + ", " + std::to_string(i.turn_b) +
+         ", gpukit::Gemm90Store::" + kStore[static_cast<int>(i.store)] + ">";
+}
+
+/// One module an instance and dtype, so that a shape loads no more than it needs.
+const std::vector<jit::KernelSet> kernels = [] {
+  std::vector<jit::KernelSet> sets;
+  for (const Instance& i : kInstances) {
+    std::vector<DType> dtypes = {DType::float16, DType::bfloat16};
+    if (i.types == Types::tf32) dtypes = {DType::float32};
+    if (i.types == Types::integers) dtypes = {DType::int8};
+    sets.emplace_back("gpukit/ops/matmul/dense/gemm_sm90.cuh", std::vector<std::string>{name_of(i)}, dtypes,
+                      std::vector<std::string>{"90a"});
+  }
+  return sets;
+}();
+
+/// Instances of gemm90_few for 16 bits; those `by_warps` are for tiles of few weights.
+struct FewInstance {
+  int columns, depth;
+  bool by_warps;
+  bool operator==(const FewInstance&) const = default;
+};
+constexpr FewInstance kFewInstances[] = {{16, 4, false}, {16, 4, true},  {16, 2, false}, {32, 4, false},
+                                         {32, 4, true},  {32, 2, false}, {64, 2, false}};
+const std::vector<jit::KernelSet> few_kernels = [] {
+  std::vector<jit::KernelSet> sets;
+  for (const auto& [columns, depth, by_warps] : kFewInstances)
+    sets.emplace_back("gpukit/ops/matmul/dense/gemm_sm90_swap_ab.cuh",
+                      std::vector{"gpukit::gemm90_few<{T}, " + std::to_string(columns) + ", " + std::to_string(depth) +
+                                  (by_warps ? ", true>" : ", false>")},
+                      std::vector{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
+  return sets;
+}();
+const jit::KernelSet& few_kernel(int columns, const Gemm90Few& few) {
+  const FewInstance wanted = {columns, few.depth, few.by_warps};
+  const auto* const at = std::find(kFewInstances, std::end(kFewInstances), wanted);
+  return few_kernels[static_cast<size_t>(at - kFewInstances)];
+}
+
+/// A stack of matrices in elements: `lane` is the axis that is not K.
+struct Side {
+  int64_t lanes, lane_stride, k_stride, batch_stride;
+  bool aligned;
+};
+
+bool fits_engine(int64_t stride, int64_t bytes) {
+  return stride > 0 && stride * bytes % 16 == 0 && stride * bytes < (int64_t{1} << 40);
+}
+
+/// Whether the copy engine reads the side, and with which axis dense.
+std::optional<bool> turned(const Side& s, int64_t k, int64_t bytes) {
+  if (!s.aligned || (s.batch_stride != 0 && !fits_engine(s.batch_stride, bytes))) return std::nullopt;
+  if ((s.k_stride == 1 || k == 1) && (s.lanes == 1 || fits_engine(s.lane_stride, bytes))) return false;
+  if ((s.lane_stride == 1 || s.lanes == 1) && (k == 1 || fits_engine(s.k_stride, bytes))) return true;
+  return std::nullopt;
+}
+
+int64_t outer_stride(int64_t count, int64_t stride, int64_t inner, int64_t bytes) {
+  return count == 1 ? (inner * bytes + 15) / 16 * 16 : stride * bytes;
+}
+
+driver::BoxLayout layout(const Side& s, bool turn, int64_t k, int64_t batches, DType dtype, int slice, int lanes_box) {
+  const int64_t bytes = itemsize(dtype);
+  driver::BoxLayout l;
+  l.dtype = dtype;
+  l.shape[0] = turn ? s.lanes : k;
+  l.shape[1] = turn ? k : s.lanes;
+  l.shape[2] = s.batch_stride == 0 ? 1 : batches;
+  l.strides[0] = turn ? outer_stride(k, s.k_stride, s.lanes, bytes) : outer_stride(s.lanes, s.lane_stride, k, bytes);
+  l.strides[1] = s.batch_stride == 0 ? l.strides[0] : s.batch_stride * bytes;
+  l.box[0] = slice;
+  l.box[1] = turn ? slice : lanes_box;
+  l.swizzle = driver::BoxLayout::Swizzle::bytes128;
+  l.to_tf32 = dtype == DType::float32;
+  return l;
+}
+
+driver::BoxLayout out_layout(const Gemm90Tile& tile, int64_t rows, int64_t columns, int64_t row_stride,
+                             int64_t batch_stride, int64_t batches, DType dtype) {
+  using Swizzle = driver::BoxLayout::Swizzle;
+  const int64_t bytes = itemsize(dtype);
+  const bool turn = tile.store == Store::turned_boxes;
+  driver::BoxLayout l;
+  l.dtype = dtype;
+  l.shape[0] = columns;
+  l.shape[1] = rows;
+  l.shape[2] = batches;
+  l.strides[0] = outer_stride(rows, row_stride, columns, bytes);
+  l.strides[1] = batches == 1 ? l.strides[0] : batch_stride * bytes;
+  const int row_bytes = turn ? 128 : tile.box_bytes();
+  l.box[0] = row_bytes / tile.out_bytes;
+  l.box[1] = turn ? tile.turned_columns() : 64;
+  l.swizzle = row_bytes == 128 ? Swizzle::bytes128 : row_bytes == 64 ? Swizzle::bytes64 : Swizzle::bytes32;
+  return l;
+}
+
+/// Nanoseconds, for choosing among instances: the slices of the multiprocessor that has most of them. A thin product
+/// (one column of tiles) has to fetch every slice from memory, which all share.
+double estimate(const Instance& i, int64_t slice, int64_t m, int64_t n, int64_t k, int64_t batches, int sm_count) {
+  constexpr double kBytesPerNs = 4300, kBytesPerNsOfOne = 104, kTileNs = 400;
+  const int64_t column_tiles = ceil_div(n, i.columns), tiles = ceil_div(m, i.rows) * column_tiles * batches;
+  const int64_t turns = ceil_div(tiles, sm_count);
+  double slice_ns = i.slice_ns;
+  if (column_tiles == 1) {
+    const double share =
+        std::min(kBytesPerNsOfOne, kBytesPerNs / static_cast<double>(std::min<int64_t>(tiles, sm_count)));
+    slice_ns = std::max(slice_ns, i.rows * Gemm90Tile::kSliceBytes / share);
+  }
+  return static_cast<double>(turns) * (static_cast<double>(ceil_div(k, slice)) * slice_ns + kTileNs);
+}
+
+/// Up to 64 rows of a stand as columns, the smallest number that holds them. So do all rows where b lies along N in
+/// TF32: the unit takes such an operand on the left alone.
+constexpr int64_t kThin = 64;
+
+bool suits(const Instance& i, int64_t rows, bool thin) {
+  if (i.store != Store::turned_boxes) return !thin;
+  if (i.types == Types::tf32 && i.turn_a) return true;
+  return thin && i.columns >= rows && (i.types != Types::same || i.columns == 16 || i.columns / 2 < rows);
+}
+
+/// Weights in as few rounds of tiles as shared memory allows, as many for every multiprocessor. A tile has no fewer of
+/// them than columns, or those would come from the L2 more slowly than the weights from memory.
+Gemm90Few cut_weights(int columns, int depth, const Gemm90Weights& weights, int64_t k, int sm_count, int least) {
+  constexpr int64_t kAhead = 1024, kAheadOfFew = 2048, kGranule = 4, kFewest = 32;  // bytes, weights
+  const auto round_up = [&](int64_t rows) { return ceil_div(rows, kGranule) * kGranule; };
+  const int64_t all = weights.count * weights.batches;
+  const int64_t rounds = ceil_div(all, int64_t{sm_count} * Gemm90Few::kMaxRows);
+  const int64_t most = round_up(std::max<int64_t>(std::max(columns, least), ceil_div(all, sm_count * rounds)));
+  const int64_t tiles = ceil_div(weights.count, most);
+
+  Gemm90Few few = {};
+  few.rows = static_cast<int32_t>(round_up(ceil_div(weights.count, tiles)));
+  few.by_warps = weights.element_bytes == 2 && few.rows <= kFewest && columns <= kFewest;
+  few.depth = depth;
+  few.stages = std::min(Gemm90Few::kMaxStages, (Gemm90Few::kShared - few.extra_bytes()) / few.stage_bytes(columns));
+  few.tiles = static_cast<int32_t>(tiles);
+  few.fills = static_cast<int32_t>(ceil_div(k, depth * Gemm90Few::slice(weights.element_bytes)));
+  few.ahead =
+      static_cast<int32_t>(std::min(k * weights.element_bytes, few.rows <= 64 ? kAheadOfFew : kAhead) / 16 * 16);
+  few.line = weights.line;
+  few.batch = weights.batch;
+  return few;
+}
+
+}  // namespace
+
+Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count, int least) {
+  const int columns = *std::find_if(kGemm90FewColumns, std::end(kGemm90FewColumns), [&](int c) { return rows <= c; });
+  const Gemm90Few deep = cut_weights(columns, Gemm90Few::kDeep, weights, k, sm_count, least);
+  // The deeper a stage, the fewer waits; but memory is kept busy by several of them. Sums of slices are waited for at
+  // the end of every stage of float8, where depth counts more. 64 columns of 16 bits have no deep instance.
+  const bool fits = columns <= 32 && deep.stage_bytes(columns) <= Gemm90Few::kShared / 5;
+  if (weights.element_bytes == 1 || fits) return {columns, deep};
+  return {columns, cut_weights(columns, 2, weights, k, sm_count, least)};
+}
+
+std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts) {
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
+  const int64_t bytes = itemsize(facts.input), out_bytes = itemsize(facts.out);
+  const std::optional<Types> types = types_of(facts.input, facts.out);
+  if (!types || space.k == 0 || std::max({space.m, space.n, space.k, space.batches}) > kMax) return std::nullopt;
+  const auto a_batch = one_batch_stride(space, space.batch_a), b_batch = one_batch_stride(space, space.batch_b),
+             out_batch = one_batch_stride(space, space.batch_out);
+  if (!a_batch || !b_batch || !out_batch) return std::nullopt;
+
+  // The output as rows of dense columns: where it is the other way round, so are the operands.
+  const bool flipped = space.out_n != 1 && space.out_m == 1 && space.n > 1;
+  Side a{space.m, space.a_m, space.a_k, *a_batch, facts.a_aligned};
+  Side b{space.n, space.b_n, space.b_k, *b_batch, facts.b_aligned};
+  int64_t out_m = space.out_m, out_n = space.out_n;
+  if (flipped) {
+    std::swap(a, b);
+    std::swap(out_m, out_n);
+  }
+  const auto turn_a = turned(a, space.k, bytes), turn_b = turned(b, space.k, bytes);
+  if (!turn_a || !turn_b) return std::nullopt;
+  // The copy engine writes whole pieces of 16 bytes: a row that ends within one would take its neighbours along.
+  const bool boxes = facts.out_aligned && (out_n == 1 || b.lanes == 1) && b.lanes * out_bytes % 16 == 0 &&
+                     (a.lanes == 1 || fits_engine(out_m, out_bytes)) &&
+                     (space.batches == 1 || fits_engine(*out_batch, out_bytes));
+
+  const bool thin = boxes && a.lanes <= kThin && !*turn_a, few = thin && *types == Types::same && !*turn_b;
+  const auto fastest = [&] {
+    int best = -1;
+    double best_ns = 0;
+    for (int i = 0; i < static_cast<int>(std::size(kInstances)); ++i) {
+      const Instance& candidate = kInstances[i];
+      const bool swap = candidate.store == Store::turned_boxes;
+      if (candidate.types != *types || (candidate.store == Store::elements) == boxes ||
+          !suits(candidate, a.lanes, thin))
+        continue;
+      if (candidate.turn_a != (swap ? *turn_b : *turn_a) || candidate.turn_b != (swap ? *turn_a : *turn_b)) continue;
+      const int64_t m = swap ? b.lanes : a.lanes, n = swap ? a.lanes : b.lanes;
+      const double ns =
+          estimate(candidate, Gemm90Tile::kSliceBytes / bytes, m, n, space.k, space.batches, facts.sm_count);
+      if (best < 0 || ns < best_ns) {
+        best = i;
+        best_ns = ns;
+      }
+    }
+    return best;
+  };
+
+  Gemm90Plan plan = {};
+  Instance chosen;
+  if (few) {
+    const Gemm90FewPlan cut =
+        plan_gemm90_few(a.lanes, {b.lanes, b.lane_stride, b.batch_stride, space.batches, static_cast<int>(bytes)},
+                        space.k, facts.sm_count);
+    plan.few = cut.few;
+    chosen = {Types::same, plan.few.rows, cut.columns, false, false, Store::elements, 0};
+  } else {
+    plan.instance = fastest();
+    if (plan.instance < 0) return std::nullopt;
+    chosen = kInstances[plan.instance];
+  }
+  const bool swap = few || chosen.store == Store::turned_boxes;
+  plan.swapped = flipped != swap;
+  plan.tile = {chosen.rows, chosen.columns, static_cast<int>(bytes), static_cast<int>(out_bytes), chosen.store};
+  plan.turn_a = chosen.turn_a;
+  plan.turn_b = chosen.turn_b;
+  if (chosen.store != Store::elements)
+    plan.out = out_layout(plan.tile, a.lanes, b.lanes, out_m, *out_batch, space.batches, facts.out);
+  if (swap) {
+    std::swap(a, b);
+    std::swap(out_m, out_n);
+  }
+  const int slice = plan.tile.slice();
+  plan.a = layout(a, chosen.turn_a, space.k, space.batches, facts.input, slice, chosen.rows);
+  plan.b = layout(b, chosen.turn_b, space.k, space.batches, facts.input, slice,
+                  few ? static_cast<int>(b.lanes) : chosen.columns);
+  const int64_t row_tiles = ceil_div(a.lanes, chosen.rows), tiles = row_tiles * ceil_div(b.lanes, chosen.columns);
+  if (tiles * space.batches > kMax) return std::nullopt;
+  plan.grid = static_cast<unsigned>(std::min<int64_t>(tiles * space.batches, facts.sm_count));
+  plan.overlaps = should_overlap(tiles * space.batches, facts.sm_count) && (few || gemm90_overlaps(plan.tile, space.k));
+  plan.space = {.m = static_cast<int32_t>(a.lanes),
+                .n = static_cast<int32_t>(b.lanes),
+                .k = static_cast<int32_t>(space.k),
+                .batches = static_cast<int32_t>(space.batches),
+                .a_step = a.batch_stride != 0,
+                .b_step = b.batch_stride != 0,
+                .group = static_cast<int32_t>(std::min<int64_t>(8, row_tiles)),
+                .out_m = out_m,
+                .out_n = out_n,
+                .out_batch = *out_batch};
+  return plan;
+}
+
+std::string Gemm90Plan::str() const {
+  const auto along = [](bool turn, const char* lane) { return turn ? lane : "k"; };
+  return (few.by_warps ? "mma by warps " : "wgmma ") + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) +
+         "x" + std::to_string(tile.slice()) + (swapped ? ", sides swapped" : "") + ", " +
+         std::to_string(few.rows > 0 ? few.stages : tile.stages()) + " stages, a along " + along(turn_a, "m") +
+         ", b along " + along(turn_b, "n") + ", stored by " + (tile.store == Store::elements ? "element" : "box") +
+         ", " + std::to_string(grid) + " blocks";
+}
+
+bool gemm90_overlaps(const Gemm90Tile& tile, int64_t k) {
+  constexpr int64_t kShort = 2048;
+  return k <= kShort || tile.rows > 64;
+}
+bool fused_gemm90_overlaps(const Gemm90Tile& tile, int64_t k, int64_t tiles, int sm_count) {
+  return should_overlap(tiles, sm_count) && tiles <= 2 * sm_count && gemm90_overlaps(tile, k);
+}
+
+void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b) {
+  const Array& left = plan.swapped ? b : a;
+  const Array& right = plan.swapped ? a : b;
+  const bool few = plan.few.rows > 0;
+  const int threads = few ? plan.few.threads() : plan.tile.threads();
+  const int shared = few ? plan.few.shared_bytes(plan.tile.columns) : plan.tile.shared_bytes();
+  const jit::LaunchConfig config{.grid_x = plan.grid,
+                                 .block_x = static_cast<unsigned>(threads),
+                                 .shared_bytes = static_cast<unsigned>(shared),
+                                 .overlaps = plan.overlaps};
+  const jit::KernelSet& set =
+      few ? few_kernel(plan.tile.columns, plan.few) : kernels[static_cast<size_t>(plan.instance)];
+  const jit::Kernel& kernel = set.get(0, a.dtype());
+  if (few) {
+    jit::launch(kernel, out.device(), config, jit::Boxes{read(left), plan.a}, jit::Boxes{read(right), plan.b},
+                write(out), read(left), plan.space, plan.few);
+  } else if (plan.tile.store == Store::elements) {
+    // The third map is not read; any will do.
+    jit::launch(kernel, out.device(), config, jit::Boxes{read(left), plan.a}, jit::Boxes{read(right), plan.b},
+                jit::Boxes{read(left), plan.a}, write(out), plan.space);
+  } else {
+    jit::launch(kernel, out.device(), config, jit::Boxes{read(left), plan.a}, jit::Boxes{read(right), plan.b},
+                jit::Boxes{write(out), plan.out}, write(out), plan.space);
+  }
+}
+
+}  // namespace gpukit::cuda

@@ -1,0 +1,63 @@
+// The tensor-core products of sm_90a (gemm_sm90.cuh, gemm_sm90_swap_ab.cuh): which instance serves a shape, and its
+// launch.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "gpukit/jit/launch.h"
+#include "gpukit/ops/matmul/dense/gemm_sm90_problem.cuh"
+#include "gpukit/ops/matmul/matmul_impl.h"
+
+namespace gpukit::cuda {
+
+/// An instance, how the operands go into it and the grid. `swapped`: a and b have changed sides, out is turned.
+struct Gemm90Plan {
+  int instance;  // of gemm90, unless few.rows > 0
+  bool swapped;
+  Gemm90Tile tile;
+  Gemm90Few few;
+  bool turn_a, turn_b;
+  unsigned grid;
+  bool overlaps;  // as in LaunchConfig
+  Gemm90Space space;
+  driver::BoxLayout a, b, out;
+
+  std::string str() const;  // e.g. "wgmma 128x256, 4 stages, a along k, b along n, 132 blocks"
+};
+
+/// Whether gemm90, where it takes nearly all multiprocessors, should start while the kernel before it ends. As measured
+/// on an H200: low tiles, of which several read the same weights, lose if k is long (256 x 4096 by 4096: 9 %).
+bool gemm90_overlaps(const Gemm90Tile& tile, int64_t k);
+/// The same with an epilogue: many tiles, which take long and all the power there is, lose 1 %.
+bool fused_gemm90_overlaps(const Gemm90Tile& tile, int64_t k, int64_t tiles, int sm_count);
+
+/// How gemm_sm90_swap_ab.cuh takes few rows: as so many columns, and how it cuts up the weights.
+struct Gemm90FewPlan {
+  int columns;  // of kGemm90FewColumns
+  Gemm90Few few;
+};
+inline constexpr int kGemm90FewColumns[] = {16, 32, 64};
+
+/// Matrices of weights along K, in elements: `line` from one weight to the next, `batch` from one matrix.
+struct Gemm90Weights {
+  int64_t count, line, batch, batches;
+  int element_bytes;
+};
+
+/// For up to 64 rows. As many tiles as if they had no fewer than `least` weights.
+Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count, int least = 0);
+
+/// What the plan depends on beside sizes and strides.
+struct Gemm90Facts {
+  DType input, out;
+  bool a_aligned, b_aligned, out_aligned;  // element 0 lies at a multiple of 16 bytes
+  int sm_count;
+};
+
+/// nullopt where there is no kernel for the dtypes, the copy engine cannot read the operands as they lie, or K is 0.
+/// float32 is for TF32.
+std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts);
+void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b);
+
+}  // namespace gpukit::cuda

@@ -1,0 +1,88 @@
+#include "gpukit/ops/matmul/dense/gemv.h"
+
+#include <vector>
+
+#include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/matmul/dense/gemv_problem.cuh"
+
+namespace gpukit::cuda {
+namespace {
+
+constexpr const char* kSource = "gpukit/ops/matmul/dense/gemv.cuh";
+const std::vector<DType> kDTypes = {DType::float16, DType::bfloat16};
+
+const jit::KernelSet rows(kSource, {"gpukit::gemv<{T}, {T}, 1, 8, 2>"}, kDTypes);
+const jit::KernelSet wide_rows(kSource, {"gpukit::gemv<{T}, float, 1, 8, 2>"}, kDTypes);
+
+/// Lanes with 8 outputs each, blocks that share k.
+struct Columns {
+  int lanes, blocks;
+  const char* name;
+};
+constexpr int kColumnsThreads = 512;
+constexpr Columns kColumns[] = {{8, 8, "gpukit::gemv_columns<{T}, {T}, 8, 512, 8, 8>"},
+                                {16, 8, "gpukit::gemv_columns<{T}, {T}, 16, 512, 8, 8>"},
+                                {32, 8, "gpukit::gemv_columns<{T}, {T}, 32, 512, 8, 4>"},
+                                {32, 4, "gpukit::gemv_columns<{T}, {T}, 32, 512, 4, 4>"}};
+const std::vector<jit::KernelSet> columns = [] {
+  std::vector<jit::KernelSet> sets;
+  for (const Columns& c : kColumns) sets.emplace_back(kSource, std::vector<std::string>{c.name}, kDTypes);
+  return sets;
+}();
+
+int columns_for(int64_t n, int64_t k) {
+  if (n < 2048) return 0;
+  if (n < 6144) return 1;
+  return n > 12288 && k < 6144 ? 3 : 2;
+}
+
+}  // namespace
+
+std::optional<GemvPlan> plan_gemv(const GemvProduct& s) {
+  constexpr int64_t kVector = 8;  // elements in 16 bytes
+  if ((s.input != DType::float16 && s.input != DType::bfloat16) || (s.out != s.input && s.out != DType::float32))
+    return std::nullopt;
+  if ((s.m != 1 && s.n != 1) || s.k < kVector || !s.a_aligned || !s.b_aligned) return std::nullopt;
+  GemvPlan plan = {};
+  plan.w_is_a = s.m != 1;
+  const int64_t x_stride = plan.w_is_a ? s.b_k : s.a_k;
+  const int64_t w_n = plan.w_is_a ? s.a_m : s.b_n, w_k = plan.w_is_a ? s.a_k : s.b_k;
+  plan.n = plan.w_is_a ? s.m : s.n;
+  plan.k = s.k;
+  plan.out_stride = plan.w_is_a ? s.out_m : s.out_n;
+  if (x_stride != 1) return std::nullopt;
+  const auto dense = [&](int64_t inner, int64_t outer) { return inner == 1 && outer > 0 && outer % kVector == 0; };
+  if (dense(w_k, w_n) && s.k % kVector == 0 && plan.n <= 0x7fffffff) {
+    plan.w_stride = w_n;
+    plan.grid = static_cast<unsigned>(plan.n);
+    plan.block = kGemvThreads;
+    return plan;
+  }
+  if (s.out != s.input || !dense(w_n, w_k) || plan.n % kVector != 0) return std::nullopt;
+  plan.columns = true;
+  plan.instance = columns_for(plan.n, plan.k);
+  plan.w_stride = w_k;
+  const Columns& c = kColumns[plan.instance];
+  plan.grid = static_cast<unsigned>(c.blocks * ceil_div(plan.n, kVector * c.lanes));
+  plan.block = kColumnsThreads;
+  return plan;
+}
+
+std::string GemvPlan::str() const {
+  return std::string("gemv, w along ") + (columns ? "its outputs" : "k") + ", " + std::to_string(grid) +
+         " blocks; k split among threads by the sizes alone, one fused multiply-add for each, added in fixed trees";
+}
+
+void launch_gemv(const GemvPlan& plan, const Array& out, const Array& a, const Array& b) {
+  const jit::KernelSet& set = plan.columns               ? columns[static_cast<size_t>(plan.instance)]
+                              : out.dtype() == a.dtype() ? rows
+                                                         : wide_rows;
+  const Array &w = plan.w_is_a ? a : b, &x = plan.w_is_a ? b : a;
+  const GemvSpace space{.n = plan.n, .k = plan.k, .w_stride = plan.w_stride, .out_stride = plan.out_stride};
+  jit::launch(set.get(0, a.dtype()), out.device(), {.grid_x = plan.grid, .block_x = plan.block}, write(out), read(w),
+              read(x), space);
+}
+
+}  // namespace gpukit::cuda

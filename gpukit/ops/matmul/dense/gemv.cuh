@@ -1,0 +1,205 @@
+// gemv: out = w x for one vector, by CUDA cores at the speed of memory. Weights of 16-bit floats in either layout.
+//
+// The order of sums is a function of the sizes and template arguments alone: every thread walks its own k in ascending
+// order, then lanes, warps and blocks are added by fixed trees. It differs from the order of the tensor cores.
+#pragma once
+#include "gpukit/ops/common/half.cuh"
+#include "gpukit/ops/hopper/cluster.cuh"
+#include "gpukit/ops/matmul/dense/gemv_problem.cuh"
+
+namespace gpukit {
+
+/// 16 bytes that are read once: they leave nothing in the L1.
+GPUKIT_DEVICE uint4 load_streamed(const void* p) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p));
+  return v;
+}
+GPUKIT_DEVICE uint4 load_cached(const void* p) {
+  uint4 v;
+  asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+  return v;
+}
+
+/// The two numbers of a word.
+template <typename T>
+struct FloatPair;
+template <>
+struct FloatPair<bfloat16> {
+  static GPUKIT_DEVICE float low(uint32_t word) { return __uint_as_float(word << 16); }
+  static GPUKIT_DEVICE float high(uint32_t word) { return __uint_as_float(word & 0xffff0000u); }
+};
+template <>
+struct FloatPair<half> {
+  static GPUKIT_DEVICE float low(uint32_t word) { return to_float(half{static_cast<uint16_t>(word)}); }
+  static GPUKIT_DEVICE float high(uint32_t word) { return to_float(half{static_cast<uint16_t>(word >> 16)}); }
+};
+
+template <typename T>
+GPUKIT_DEVICE void unpack(float (&to)[8], const uint4& v) {
+  const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    to[2 * i] = FloatPair<T>::low(words[i]);
+    to[2 * i + 1] = FloatPair<T>::high(words[i]);
+  }
+}
+
+/// Rows of w contiguous along k. `kWarps` warps share `kRows` rows; each thread has kRows * kDepth loads under way. A
+/// block makes kRows * 8 / kWarps outputs. w, x and w_stride are multiples of 16 bytes, k of 8.
+template <typename T, typename Out, int kRows, int kWarps, int kDepth>
+__global__ void __launch_bounds__(kGemvThreads) gemv(Out* out, const T* w, const T* x, GemvSpace s) {
+  constexpr int kGroups = kGemvThreads / 32 / kWarps, kStep = kWarps * 32 * 8;
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * kGroups + warp / kWarps) * kRows;
+  const T* rows[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) rows[r] = w + (row + r < s.n ? row + r : s.n - 1) * s.w_stride;
+
+  float sums[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) sums[r] = 0.0f;
+  const auto multiply = [&](const uint4(&loaded)[kRows], const T* at) {
+    float x8[8];
+    unpack<T>(x8, load_cached(at));
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      float w8[8];
+      unpack<T>(w8, loaded[r]);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sums[r] = __fmaf_rn(w8[i], x8[i], sums[r]);
+    }
+  };
+
+  int64_t k = (warp % kWarps * 32 + lane) * 8;
+#pragma unroll 1
+  for (; k + (kDepth - 1) * kStep < s.k; k += kDepth * kStep) {
+    uint4 loaded[kDepth][kRows];
+#pragma unroll
+    for (int d = 0; d < kDepth; ++d)
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) loaded[d][r] = load_streamed(rows[r] + k + d * kStep);
+#pragma unroll
+    for (int d = 0; d < kDepth; ++d) multiply(loaded[d], x + k + d * kStep);
+  }
+  {
+    uint4 loaded[kDepth][kRows];
+#pragma unroll
+    for (int d = 0; d < kDepth - 1; ++d)
+      if (k + d * kStep < s.k) {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) loaded[d][r] = load_streamed(rows[r] + k + d * kStep);
+      }
+#pragma unroll
+    for (int d = 0; d < kDepth - 1; ++d)
+      if (k + d * kStep < s.k) multiply(loaded[d], x + k + d * kStep);
+  }
+
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+#pragma unroll
+    for (int mask = 16; mask != 0; mask /= 2) sums[r] += __shfl_xor_sync(0xffffffffu, sums[r], mask);
+  if constexpr (kWarps == 1) {
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      if (lane == r && row + r < s.n) out[(row + r) * s.out_stride] = store<Out>(sums[r]);
+  } else {
+    __shared__ float partial[kGroups * kWarps][kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)
+      if (lane == r) partial[warp][r] = sums[r];
+    __syncthreads();
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < kGroups * kRows) {
+      const int group = thread / kRows, r = thread % kRows;
+      const int64_t at = (static_cast<int64_t>(blockIdx.x) * kGroups + group) * kRows + r;
+      float sum = partial[group * kWarps][r];
+#pragma unroll
+      for (int i = 1; i < kWarps; ++i) sum += partial[group * kWarps + i][r];
+      if (at < s.n) out[at * s.out_stride] = store<Out>(sum);
+    }
+  }
+}
+
+/// Blocks of gemv_columns on an SM. 0 leaves it to the compiler, which on SM 90 keeps more of them with fewer
+/// registers.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+inline constexpr int kColumnsResident = 0;
+#else
+inline constexpr int kColumnsResident = 2;
+#endif
+
+/// Rows of w contiguous along n: w is [k, n]. `kLanes` lanes (8, 16 or 32) make 8 outputs each; the other lanes of a
+/// warp, the warps and the `kBlocks` blocks of a cluster share k. Grid: kBlocks times ceil(n / (8 kLanes)). Every
+/// address is a multiple of 16 bytes, n of 8.
+template <typename T, typename Out, int kLanes, int kThreads, int kBlocks, int kDepth>
+__global__ void __launch_bounds__(kThreads, kColumnsResident) GPUKIT_CLUSTER(kBlocks)
+    gemv_columns(Out* out, const T* w, const T* x, GemvSpace s) {
+  constexpr int kRowsAtOnce = kThreads / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes, row = static_cast<int>(threadIdx.x) / kLanes;
+  const int block = static_cast<int>(blockIdx.x) % kBlocks;
+  constexpr int kSharers = working_blocks<kBlocks>();
+  if (block >= kSharers) return;
+  const int64_t column = (static_cast<int64_t>(blockIdx.x) / kBlocks * kLanes + lane) * 8;
+  constexpr int64_t kRound = kRowsAtOnce * kDepth;
+  const int64_t share = ((s.k + kSharers - 1) / kSharers + kRound - 1) / kRound * kRound;
+  const int64_t end = (block + 1) * share < s.k ? (block + 1) * share : s.k;
+  const bool inside = column < s.n;
+  const T* from = w + (inside ? column : 0);
+
+  float sums[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) sums[i] = 0.0f;
+  const auto multiply = [&](const uint4& loaded, int64_t k) {
+    float w8[8];
+    unpack<T>(w8, loaded);
+    const float x1 = to_float(x[k]);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sums[i] = __fmaf_rn(w8[i], x1, sums[i]);
+  };
+  int64_t k = block * share + row;
+#pragma unroll 1
+  for (; k + (kDepth - 1) * kRowsAtOnce < end; k += kRound) {
+    uint4 loaded[kDepth];
+#pragma unroll
+    for (int d = 0; d < kDepth; ++d) loaded[d] = load_streamed(from + (k + d * kRowsAtOnce) * s.w_stride);
+#pragma unroll
+    for (int d = 0; d < kDepth; ++d) multiply(loaded[d], k + d * kRowsAtOnce);
+  }
+#pragma unroll 1
+  for (; k < end; k += kRowsAtOnce) multiply(load_streamed(from + k * s.w_stride), k);
+
+  __shared__ float partial[kThreads / 32][kLanes * 8];
+  __shared__ float total[kLanes * 8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+#pragma unroll
+    for (int mask = 16; mask >= kLanes; mask /= 2) sums[i] += __shfl_xor_sync(0xffffffffu, sums[i], mask);
+  if (static_cast<int>(threadIdx.x) % 32 < kLanes) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) partial[threadIdx.x / 32][lane * 8 + i] = sums[i];
+  }
+  __syncthreads();
+  const int thread = static_cast<int>(threadIdx.x);
+  const bool mine = thread < kLanes * 8;
+  if (mine) {
+    float sum = partial[0][thread];
+#pragma unroll
+    for (int i = 1; i < kThreads / 32; ++i) sum += partial[i][thread];
+    total[thread] = sum;
+  }
+  sync_cluster<kSharers>();
+  const int64_t at = static_cast<int64_t>(blockIdx.x) / kBlocks * (kLanes * 8) + thread;
+  if (block == 0 && mine && at < s.n) {
+    float sum = total[thread];
+#pragma unroll
+    for (int i = 1; i < kSharers; ++i) sum += load_from_block(&total[thread], i);
+    out[at * s.out_stride] = store<Out>(sum);
+  }
+  // Nobody leaves while its shared memory is read.
+  if constexpr (kSharers > 1) sync_cluster<kSharers>();
+}
+
+}  // namespace gpukit

@@ -1,0 +1,525 @@
+#include "gpukit/ops/matmul/quantized/dequant_plan.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/hopper/pdl.h"
+#include "gpukit/ops/hopper/tensor_map.h"
+#include "gpukit/ops/matmul/quantized/dequant_gemm_sm80_shape.cuh"
+#include "gpukit/ops/matmul/quantized/dequant_gemv_shape.cuh"
+#include "gpukit/ops/matmul/quantized/nvfp4_gemv_shape.cuh"
+
+namespace gpukit::cuda {
+namespace {
+
+constexpr int64_t kGranuleBytes = 16;  // of a row, for one thread
+
+/// Weights, the columns that share a scale (0: all), how many pairs of rows one row of a meets at a time in
+/// gemv_codes (0: it has another kernel), and the most rows of a that few_codes has registers for (0:
+/// gemm90_few_codes).
+struct Form {
+  Code weights;
+  int group;
+  bool zero;
+  int pairs, few;
+  std::vector<DType> tokens;
+};
+const std::vector<DType> kHalves = {DType::float16, DType::bfloat16};
+const std::vector<DType> kTokens = {DType::float16, DType::bfloat16, DType::float8_e4m3};
+const Form kForms[] = {
+    {Code::float8_e4m3, 0, false, 2, 0, kTokens},   {Code::float8_e4m3, 128, false, 2, 32, kTokens},
+    {Code::int8, 0, false, 2, 0, kHalves},          {Code::int4, 32, false, 1, 8, kHalves},
+    {Code::int4, 32, true, 1, 8, kHalves},          {Code::int4, 64, false, 1, 8, kHalves},
+    {Code::int4, 64, true, 1, 8, kHalves},          {Code::int4, 128, false, 2, 8, kHalves},
+    {Code::int4, 128, true, 2, 8, kHalves},         {Code::float4_e2m1, 16, false, 0, 32, kHalves},
+    {Code::float4_e2m1, 32, false, 0, 32, kHalves},
+};
+
+const char* type_of(Code weights) {
+  switch (weights) {
+    case Code::float8_e4m3: return "gpukit::float8_e4m3";
+    case Code::int8: return "signed char";
+    case Code::int4: return "gpukit::packed_int4";
+    default: return "gpukit::packed_e2m1";
+  }
+}
+
+/// Stages of skinny_codes.
+struct Ring {
+  int wide, stages;
+};
+Ring ring_of(const Form& f, int tokens) {
+  if (tokens == 64) return {1, 3};
+  return f.group == 0 ? Ring{2, 3} : Ring{1, 4};
+}
+int skinny_shared_bytes(const Form& f, int tokens) {
+  const Ring ring = ring_of(f, tokens);
+  return skinny_codes_shared_bytes(tokens, ring.wide, is_packed(f.weights), f.group,
+                                   f.weights == Code::float4_e2m1 ? 1 : 4, ring.stages);
+}
+
+std::string arguments(std::initializer_list<int> numbers) {
+  std::string text;
+  for (int number : numbers) text += ", " + std::to_string(number);
+  return text;
+}
+
+/// Pairs of rows that one row of a meets at a time in the order of several, instead of those of the form: this leaves
+/// registers for more warps.
+constexpr int kOrderedPairs = 1;
+
+/// All kernels can have the order of sum_order.cuh, that for one row among them. group: 0 where scales do not change
+/// along k.
+bool has_order(int group, int64_t token_bytes) { return group == 0 && token_bytes == 2; }
+
+/// Of a form, by rounds less 1 where these have kernels of their own. `ordered`: with the sums of several rows, and as
+/// many rounds as a chain takes.
+std::vector<jit::KernelSet> make_vector_sets(const Form& f, bool ordered) {
+  std::vector<jit::KernelSet> sets;
+  if (ordered && !has_order(f.group, 2)) return sets;
+  if (f.pairs == 0) {
+    sets.emplace_back("gpukit/ops/matmul/quantized/nvfp4_gemv.cuh",
+                      std::vector{"gpukit::gemv_e2m1<{T}" + arguments({f.group}) + ">"}, f.tokens);
+    return sets;
+  }
+  static_assert(kGemvCodesOrderedRounds == gemv_codes_max_rounds(false));
+  const int least = ordered ? kGemvCodesOrderedRounds : 1;
+  for (int rounds = least; rounds <= gemv_codes_max_rounds(is_packed(f.weights)); ++rounds)
+    sets.emplace_back("gpukit/ops/matmul/quantized/dequant_gemv.cuh",
+                      std::vector{std::string("gpukit::gemv_codes<") + type_of(f.weights) + ", {T}" +
+                                  arguments({ordered ? kOrderedPairs : f.pairs, f.group}) +
+                                  (f.zero ? ", true" : ", false") + arguments({rounds}) + (ordered ? ", true>" : ">")},
+                      ordered ? kHalves : f.tokens);
+  return sets;
+}
+
+/// By form: each kernel is a module of its own, so that a first call compiles one. `tokens`: 16 or 64.
+std::vector<jit::KernelSet> make_sets(int tokens) {
+  std::vector<jit::KernelSet> sets;
+  for (const Form& f : kForms) {
+    const std::string types = std::string("<") + type_of(f.weights) + ", {T}", zero = f.zero ? ", true" : ", false";
+    std::vector<DType> halves = f.tokens;
+    std::erase(halves, DType::float8_e4m3);
+    const Ring ring = ring_of(f, tokens);
+    sets.emplace_back("gpukit/ops/matmul/quantized/dequant_gemm_sm80.cuh",
+                      std::vector{"gpukit::skinny_codes" + types + arguments({tokens, ring.wide, f.group}) + zero +
+                                  arguments({ring.stages}) + ">"},
+                      halves);
+  }
+  return sets;
+}
+std::vector<std::vector<jit::KernelSet>> make_vector_sets(bool ordered) {
+  std::vector<std::vector<jit::KernelSet>> sets;
+  for (const Form& f : kForms) sets.push_back(make_vector_sets(f, ordered));
+  return sets;
+}
+const std::vector<std::vector<jit::KernelSet>> vector_sets = make_vector_sets(false),
+                                               ordered_vector_sets = make_vector_sets(true);
+const std::vector<jit::KernelSet> sets_of_16 = make_sets(16), sets_of_64 = make_sets(64);
+
+/// Clusters of few_codes, and how many multiprocessors of an H200 they fill: those of a cluster are neighbours.
+struct FewCluster {
+  int blocks, of_132;
+};
+constexpr FewCluster kFewClusters[] = {{1, 132}, {2, 132}, {4, 120}, {5, 110}};
+constexpr int kFewTokens[] = {8, 16, 32};
+
+/// By form, kFewTokens up to the form's most, and kFewClusters.
+const std::vector<std::vector<jit::KernelSet>> few_sets = [] {
+  std::vector<std::vector<jit::KernelSet>> sets(std::size(kForms));
+  for (size_t i = 0; i < std::size(kForms); ++i) {
+    const Form& f = kForms[i];
+    for (int tokens : kFewTokens) {
+      if (tokens > f.few) break;
+      for (const FewCluster& cluster : kFewClusters)
+        sets[i].emplace_back("gpukit/ops/matmul/quantized/group_scaled_split_k_sm90.cuh",
+                             std::vector{std::string("gpukit::few_codes<") + type_of(f.weights) + ", {T}" +
+                                         arguments({tokens, f.group}) + (f.zero ? ", true" : ", false") +
+                                         arguments({cluster.blocks}) + ">"},
+                             kHalves, std::vector<std::string>{"90a"});
+    }
+  }
+  return sets;
+}();
+const jit::KernelSet& few_set(const GemvCodesPlan& plan) {
+  const int64_t tokens = std::find(kFewTokens, std::end(kFewTokens), plan.tokens) - kFewTokens;
+  const int64_t cluster =
+      std::find_if(kFewClusters, std::end(kFewClusters), [&](const FewCluster& c) { return c.blocks == plan.blocks; }) -
+      kFewClusters;
+  return few_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(tokens * std::ssize(kFewClusters) + cluster)];
+}
+
+/// Instances of gemm90_few_codes: columns, chains side by side, steps that are decoded at once, warpgroups, landings,
+/// the stages that each of several ways should have, and where 32 columns or more are tiles of many tokens, the time
+/// that a stage takes a warpgroup, as measured on an H200, in hundredths of a microsecond.
+struct FewCodes90Instance {
+  int columns, chains, taken, warpgroups, landings, stages, stage_time;
+};
+/// Of several that are as good, the first is taken. Five warpgroups are for tiles of more than 128 weights.
+constexpr FewCodes90Instance kFewCodes90[] = {
+    {8, 2, 4, 4, 1, 3, 0},   {8, 1, 4, 4, 1, 3, 0},    {8, 2, 4, 5, 2, 3, 0},   {16, 2, 4, 4, 1, 3, 0},
+    {16, 1, 4, 4, 1, 3, 0},  {16, 2, 2, 5, 2, 3, 0},   {32, 1, 4, 4, 1, 2, 45}, {32, 2, 4, 4, 2, 2, 45},
+    {64, 1, 4, 3, 2, 2, 60}, {128, 1, 4, 2, 1, 2, 105}};
+
+/// By form, where its scales do not change along k, and kFewCodes90.
+const std::vector<std::vector<jit::KernelSet>> few90_sets = [] {
+  std::vector<std::vector<jit::KernelSet>> sets(std::size(kForms));
+  for (size_t i = 0; i < std::size(kForms); ++i) {
+    if (kForms[i].group != 0) continue;
+    for (const FewCodes90Instance& instance : kFewCodes90)
+      sets[i].emplace_back("gpukit/ops/matmul/quantized/w8a16_sm90.cuh",
+                           std::vector{std::string("gpukit::gemm90_few_codes<") + type_of(kForms[i].weights) + ", {T}" +
+                                       arguments({instance.columns, instance.chains, instance.taken,
+                                                  instance.warpgroups, instance.landings}) +
+                                       ">"},
+                           kHalves, std::vector<std::string>{"90a"});
+  }
+  return sets;
+}();
+
+/// The kernels of a form; `rounds` and `ordered` count where tokens is 1.
+const jit::KernelSet& set_for(int form, int tokens, int rounds, bool ordered = false) {
+  const size_t i = static_cast<size_t>(form);
+  if (tokens == 1)
+    return ordered ? ordered_vector_sets[i][0]
+                   : vector_sets[i][kForms[i].pairs == 0 ? 0 : static_cast<size_t>(rounds - 1)];
+  return tokens == 16 ? sets_of_16[i] : sets_of_64[i];
+}
+
+/// The number of the form that takes these codes and groups, or -1.
+int find_form(Code weights, int group, bool zero, DType dtype, int tokens) {
+  for (int i = 0; i < static_cast<int>(std::size(kForms)); ++i) {
+    const Form& f = kForms[i];
+    if (f.weights == weights && f.group == group && f.zero == zero && set_for(i, tokens, 1).has(dtype)) return i;
+  }
+  return -1;
+}
+
+/// Scales that change along k lie as the kernels read them.
+bool reads_groups(const ScaledProduct& p, int group) {
+  const ScaleLayout &scale = p.space.b.scale, &zero = p.space.b.zero;
+  const int row_shift = is_packed(p.space.b.code) ? 0 : 7;
+  if (scale.column != 1 || (scale.row != 0 && scale.row_shift != row_shift)) return false;
+  if (p.b.zero.defined()) return is_aligned(p.b.zero) && zero.row == scale.row && scale.row >= 0 && zero.column == 1;
+  if (p.space.b.code != Code::float4_e2m1) return true;
+  return is_aligned(p.b.scale) && scale.row % 4 == 0 && p.space.k % (4 * group) == 0;  // read in words
+}
+
+/// How many blocks of one row of x run at once. As many on a multiprocessor as leave it the fewest groups of `rows`,
+/// because the last group of a block costs as much as a whole one; but not much fewer than fit, which hide latencies.
+int64_t blocks_at_once(int64_t n, int rows, int fit, int sm_count) {
+  int64_t best = 0, fewest = 0;
+  for (int64_t blocks = fit; 4 * blocks >= 3 * fit; --blocks) {
+    const int64_t groups = blocks * ceil_div(ceil_div(n, blocks * sm_count), rows);
+    if (fewest == 0 || groups < fewest) best = blocks, fewest = groups;
+  }
+  return best * sm_count;
+}
+constexpr int kReserved = 1024;  // shared memory of a block that is not its own
+
+/// Where a block of one row has a multiprocessor for itself: its threads have 96 registers at least.
+bool overlaps(int64_t grid, int threads, const GemvCodesChip& chip) {
+  return chip.sm_major >= 9 && 2 * threads * 96 > 65536 && should_overlap(grid, chip.sm_count);
+}
+
+/// The shared memory of a block so that no more than `blocks` fit a multiprocessor: early ones then spread as all do.
+int share_of_memory(int64_t blocks, const GemvCodesChip& chip) {
+  constexpr int64_t kUnit = 128;
+  return static_cast<int>(((chip.shared_per_block + kReserved) / blocks - kReserved) / kUnit * kUnit);
+}
+
+/// One row of x by e2m1. nullopt: x leaves too little of the chip's shared memory.
+std::optional<GemvCodesPlan> plan_e2m1(const ScaledSpace& s, int form, const GemvCodesChip& chip) {
+  constexpr int kLeastWarps = 4;
+  if (2 * s.k > chip.shared_per_block) return std::nullopt;
+  const int chunks = static_cast<int>(ceil_div(s.k, kGemvE2m1K / 2)), group = kForms[form].group;
+  int warps = std::min(kGemvE2m1Warps, chunks);
+  while (gemv_e2m1_shared_bytes(warps, chunks, group) > chip.shared_per_block)
+    if (--warps < std::min(chunks, kLeastWarps)) return std::nullopt;
+  const int shared = gemv_e2m1_shared_bytes(warps, chunks, group);
+  const int fit = std::min(kGemvE2m1Warps / warps, (chip.shared_per_block + kReserved) / (shared + kReserved));
+  const int64_t grid = std::min(blocks_at_once(s.n, kGemvE2m1Rows, fit, chip.sm_count), s.n);
+  return GemvCodesPlan{.form = form,
+                       .tokens = 1,
+                       .rounds = gemv_e2m1_rounds(warps, chunks),
+                       .batch = 0,
+                       .grid = static_cast<unsigned>(grid),
+                       .block = static_cast<unsigned>(warps * 32),
+                       .shared_bytes = static_cast<unsigned>(shared),
+                       .overlaps = overlaps(grid, warps * 32, chip)};
+}
+
+/// One row of x. nullopt: it is too long for the registers of a block, or its block for the chip's shared memory. The
+/// number of threads, and so the order of sums where none is asked for, follows from k, the format and the shared
+/// memory of a block.
+std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int token_bytes, bool ordered,
+                                         const GemvCodesChip& chip) {
+  const Form& f = kForms[form];
+  if (f.pairs == 0) return plan_e2m1(s, form, chip);
+  const bool packed = is_packed(f.weights);
+  const int rows = 2 * (ordered ? kOrderedPairs : f.pairs);
+  const int stage = gemv_codes_stage_bytes(gemv_codes_scale_words(packed, f.group, f.zero, rows), rows);
+  const int64_t warp_columns = ceil_div(packed ? s.k / 2 : s.k, 32 * kGranuleBytes);
+  const int most_rows = 48, least_rows = ordered ? 8 : 16;  // of a batch
+  int rounds = ordered ? kGemvCodesOrderedRounds : 1, warps = 0, batch = 0, shared = 0;
+  const auto fits = [&] {
+    warps = static_cast<int>(ceil_div(warp_columns, rounds));
+    if (warps * 32 > gemv_codes_max_threads(rounds, ordered)) return false;
+    for (batch = most_rows; batch >= least_rows; batch -= least_rows) {
+      shared = gemv_codes_shared_bytes(warps, rounds, rows, packed, ordered, token_bytes, stage, batch);
+      if (shared <= chip.shared_per_block) return true;
+    }
+    return false;
+  };
+  while (!fits())
+    if (++rounds > gemv_codes_max_rounds(packed)) return std::nullopt;
+  const int threads = warps * 32;
+  const int fit = std::min(gemv_codes_max_threads(rounds, ordered) / threads,
+                           (chip.shared_per_block + kReserved) / (shared + kReserved));
+  const int64_t at_once = blocks_at_once(s.n, rows, fit, chip.sm_count), grid = std::min(at_once, ceil_div(s.n, rows));
+  const bool fills = ordered && chip.sm_major >= 9 && grid == at_once;
+  if (fills) shared = std::max(shared, share_of_memory(at_once / chip.sm_count, chip));
+  return GemvCodesPlan{.form = form,
+                       .tokens = 1,
+                       .rounds = rounds,
+                       .batch = batch,
+                       .grid = static_cast<unsigned>(grid),
+                       .block = static_cast<unsigned>(threads),
+                       .shared_bytes = static_cast<unsigned>(shared),
+                       .overlaps = fills || overlaps(grid, threads, chip),
+                       .ordered = ordered};
+}
+
+/// How few_codes shares a product: the way that takes least time, by what was measured on an H200. Memory gives every
+/// multiprocessor its share; a stage takes some time however small it is, as do each chain and each warp in it.
+std::optional<GemvCodesPlan> plan_few(const ScaledSpace& s, int number, const GemvCodesChip& chip) {
+  constexpr int kMinStages = 4, kMaxStages = 16;  // fewer are slow
+  constexpr int kMaxChains = 4096;                // sums of more do not fit, however they are shared
+  // Multiprocessors come in groups of 8 that hold a cluster together; what a session has beside them may lie apart.
+  constexpr int kGroupedMultiprocessors = 8;
+  static_assert(kMinStages >= kFewMinStages && kFewChain == kSkinnyCodesChain);
+  constexpr double kMemory = 4200.0;  // bytes a nanosecond
+  const Form& form = kForms[number];
+  const int* const tokens = std::find_if(kFewTokens, std::end(kFewTokens), [&](int t) { return s.m <= t; });
+  if (chip.sm_major != 9 || tokens == std::end(kFewTokens) || *tokens > form.few) return std::nullopt;
+  const bool packed = is_packed(form.weights);
+  const double of_warp = form.weights == Code::int4 ? 75.0 : packed ? 130.0 : 0.0;
+  const int chains = static_cast<int>(ceil_div(s.k, kFewChain)), warps = few_warps(*tokens, packed);
+  if (chains > kMaxChains) return std::nullopt;
+  const int64_t max_rows = std::min(256, warps * 16);
+  std::optional<GemvCodesPlan> best;
+  double least = 0.0;
+  for (const FewCluster& cluster : kFewClusters) {
+    const int blocks = cluster.blocks;
+    if (blocks > 1 && chip.sm_count < kGroupedMultiprocessors) continue;
+    const int64_t clusters = std::max(1, chip.sm_count * cluster.of_132 / 132 / blocks);
+    const int64_t waves = ceil_div(s.n, clusters * max_rows);
+    const int rows = static_cast<int>(ceil_div(ceil_div(s.n, clusters * waves), 16) * 16);
+    const int64_t tiles = ceil_div(s.n, rows);
+    const double share_of_memory = kMemory / static_cast<double>(std::min<int64_t>(tiles * blocks, chip.sm_count));
+    const int64_t most = std::min<int64_t>(warps / (rows / 16), ceil_div(chains, blocks));
+    for (int split = 1; split <= most; ++split) {
+      FewShare share{rows, split, 0};
+      const int room = chip.shared_per_block - few_shared_bytes(share, *tokens, packed, chains, blocks);
+      share.stages = std::min(kMaxStages, room / few_stage_bytes(share, *tokens, packed));
+      if (room < 0 || share.stages < kMinStages) continue;
+      const double bytes = split * (rows + *tokens * (packed ? 4.0 : 2.0)) * 128.0;
+      const double stage =
+          std::max({300.0 + 165.0 * split, 300.0 + of_warp * split * rows / 16, 30.0 + bytes / share_of_memory});
+      int64_t length = 0;  // of k, that the first block walks
+      for (int64_t at = 0; at < s.k; at += int64_t{kFewChain} * blocks * split)
+        length += std::min<int64_t>(s.k - at, kFewChain);
+      const double time =
+          static_cast<double>(waves * ceil_div(length, packed ? 256 : 128)) * stage + (blocks > 1 ? 1200.0 : 0.0);
+      if (best && time >= least) continue;
+      least = time;
+      best =
+          GemvCodesPlan{.form = number,
+                        .tokens = *tokens,
+                        .rounds = 0,
+                        .batch = 0,
+                        .grid = static_cast<unsigned>(tiles * blocks),
+                        .block = static_cast<unsigned>(few_threads(*tokens, packed)),
+                        .shared_bytes = static_cast<unsigned>(few_shared_bytes(share, *tokens, packed, chains, blocks)),
+                        .blocks = blocks,
+                        .share = share};
+    }
+  }
+  return best;
+}
+
+/// How gemm90_few_codes shares a product: in as few rounds of tiles as its warpgroups allow, each tile as small as
+/// makes the work of all multiprocessors the same. What counts is how many rounds there are, then how many stages the
+/// warpgroups of a tile multiply; between tiles of 32, 64 and 128 of many tokens, the time of these.
+std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const GemvCodesChip& chip) {
+  constexpr int64_t kMinRows = 8, kManyColumns = 32, kMostTiles = int64_t{1} << 30;
+  constexpr int64_t kFewRows = 64, kAhead = 1024, kAheadOfMany = 512;  // bytes
+  if (chip.sm_major != 9 || kForms[number].group != 0) return std::nullopt;
+  std::optional<GemvCodesPlan> best;
+  std::pair<int64_t, int64_t> least = {};
+  int64_t least_time = 0;
+  for (int i = 0; i < static_cast<int>(std::size(kFewCodes90)); ++i) {
+    const FewCodes90Instance& instance = kFewCodes90[i];
+    const int columns = instance.columns, chains = instance.chains, part_rows = FewCodes90::part_rows(chains);
+    if (columns < std::min(s.m, kManyColumns) || (best && columns != best->tokens && s.m <= best->tokens)) continue;
+    const int64_t token_tiles = ceil_div(s.m, columns),
+                  least_tiles = ceil_div(s.n, int64_t{instance.warpgroups} * part_rows);
+    const int64_t rounds = ceil_div(least_tiles * token_tiles, chip.sm_count);
+    const int64_t row_tiles = std::max(least_tiles, rounds * chip.sm_count / token_tiles);
+    const int64_t rows = std::max(kMinRows, ceil_div(s.n, row_tiles)), tiles = ceil_div(s.n, rows) * token_tiles;
+    if (tiles > kMostTiles) continue;
+
+    FewCodes90 few = {};
+    few.rows = static_cast<int>(rows);
+    few.parts = static_cast<int>(ceil_div(rows, part_rows));
+    few.tokens = static_cast<int>(std::min<int64_t>(s.m, columns));
+    few.token_tiles = static_cast<int>(token_tiles);
+    few.tiles = static_cast<int>(tiles);
+    few.fills = static_cast<int>(ceil_div(s.k, chains * kBytesChain));
+    const std::pair<int64_t, int64_t> work = {rounds, int64_t{few.parts} * few.fills};
+    const int64_t time = work.first * work.second * instance.stage_time;
+    if (best && (columns == best->tokens ? work >= least : time >= least_time)) continue;
+    few.ahead = static_cast<int>(std::min(s.k, rows <= kFewRows ? kAhead : kAheadOfMany));
+    for (few.ways = std::min({FewCodes90::kMaxWays, instance.warpgroups / few.parts, few.fills});; --few.ways) {
+      const int room = chip.shared_per_block - FewCodes90::kExtraBytes - few.handed_bytes(columns);
+      few.stages = std::min(FewCodes90::kMaxStages, room / few.stage_bytes(columns, chains)) / few.ways;
+      if (few.stages >= instance.stages || few.ways == 1) break;
+    }
+    if (few.stages < 2) continue;
+    least = work;
+    least_time = time;
+    best = GemvCodesPlan{.form = number,
+                         .tokens = columns,
+                         .rounds = 0,
+                         .batch = 0,
+                         .grid = static_cast<unsigned>(std::min<int64_t>(tiles, chip.sm_count)),
+                         .block = static_cast<unsigned>(few.threads()),
+                         .shared_bytes = static_cast<unsigned>(few.shared_bytes(columns, chains)),
+                         .overlaps = should_overlap(tiles, chip.sm_count),
+                         .instance = i,
+                         .few = few};
+  }
+  return best;
+}
+
+/// Weights of `row_bytes` bytes, `rows` of them at a time; and tokens.
+jit::Boxes code_boxes(const ScaledProduct& p, int64_t row_bytes, int rows) {
+  return {read(p.b.data), row_boxes(DType::uint8, row_bytes, p.space.n, p.space.b.row, 128, rows)};
+}
+jit::Boxes token_boxes(const ScaledProduct& p, int tokens) {
+  return {read(p.a.data), row_boxes(p.a.data.dtype(), p.space.k, p.space.m, p.space.a.row, 64, tokens)};
+}
+
+void launch_few(const ScaledProduct& p, const GemvCodesPlan& plan) {
+  const ScaledSpace& s = p.space;
+  const DType dtype = p.a.data.dtype();
+  jit::launch(few_set(plan).get(0, dtype), p.out.device(),
+              {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes},
+              code_boxes(p, is_packed(s.b.code) ? s.k / 2 : s.k, plan.share.rows), token_boxes(p, plan.tokens),
+              write(p.out), read_if(p.a.scale), read_if(p.b.scale), read_if(p.b.zero), read_if(p.b.tensor_scale),
+              read_if(p.bias), read_if(p.out_scale), s, plan.share);
+}
+
+void launch_few90(const ScaledProduct& p, const GemvCodesPlan& plan) {
+  const ScaledSpace& s = p.space;
+  const DType dtype = p.a.data.dtype();
+  const jit::KernelSet& set = few90_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(plan.instance)];
+  jit::launch(
+      set.get(0, dtype), p.out.device(),
+      {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes, .overlaps = plan.overlaps},
+      code_boxes(p, s.k, plan.few.rows), token_boxes(p, plan.few.tokens), write(p.out), read_if(p.a.scale),
+      read_if(p.b.scale), read_if(p.bias), read_if(p.out_scale), s, plan.few);
+}
+
+}  // namespace
+
+std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvCodesChip& chip, bool one_order) {
+  constexpr int64_t kMax = int64_t{1} << 30;
+  constexpr int64_t kManyRows = 64;  // of weights on a multiprocessor: gemm90_few_codes is as fast for one row of a
+  const ScaledSpace& s = p.space;
+  if (s.experts != 0 || s.k == 0 || std::max({s.m, s.n, s.k}) > kMax) return std::nullopt;
+  // Where one order is wanted, a row is judged as the matrix it may be a slice of.
+  const auto rows_lie_well = [&](const Array& x, const ScaledOperand& o, int64_t rows) {
+    const bool alone = rows == 1 && !one_order;
+    return is_aligned(x) && o.k == 1 && (alone || o.row * itemsize(x.dtype()) % kGranuleBytes == 0);
+  };
+  const int64_t row_bytes = is_packed(s.b.code) ? s.k / 2 : s.k;
+  if (row_bytes % kGranuleBytes != 0 || !rows_lie_well(p.a.data, s.a, s.m) || !rows_lie_well(p.b.data, s.b, s.n))
+    return std::nullopt;
+
+  const bool grouped = s.b.code == Code::float4_e2m1 || scaled_along_k(s.b);
+  const int group = grouped ? 1 << s.b.scale.column_shift : 0;
+  if (grouped && !reads_groups(p, group)) return std::nullopt;
+  // Scales of a that change along k go with those of 128x128 blocks.
+  if (scaled_along_k(s.a) && (group != 128 || s.a.scale.column_shift != 7)) return std::nullopt;
+  const int token_bytes = static_cast<int>(itemsize(p.a.data.dtype()));
+  const bool alone = s.m == 1 && (!one_order || has_order(group, token_bytes));
+  int tokens = alone ? 1 : s.m <= 16 ? 16 : 64;
+  const int number = find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype(), tokens);
+  if (number < 0) return std::nullopt;
+  const Form& form = kForms[number];
+
+  // The copy engine walks forward alone.
+  const bool forward = s.n == 1 || s.b.row > 0;
+  if (tokens == 1) {
+    if (one_order && forward && s.n > kManyRows * chip.sm_count)
+      if (const auto few = plan_few90(s, number, chip)) return few;
+    const auto plan = plan_vector(s, number, token_bytes, one_order, chip);
+    if (plan || find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype(), 16) < 0) return plan;
+    tokens = 16;
+  }
+  if (forward && (s.m == 1 || s.a.row > 0)) {
+    if (const auto few = plan_few(s, number, chip)) return few;
+    if (const auto few = plan_few90(s, number, chip)) return few;
+  }
+  if (skinny_shared_bytes(form, tokens) > chip.shared_per_block) tokens = 16;
+  const int64_t blocks = ceil_div(s.m, tokens) * ceil_div(s.n, kSkinnyCodesRows);
+  if (blocks > kMax) return std::nullopt;
+  return GemvCodesPlan{.form = number,
+                       .tokens = tokens,
+                       .rounds = 0,
+                       .batch = 0,
+                       .grid = static_cast<unsigned>(blocks),
+                       .block = kSkinnyCodesThreads,
+                       .shared_bytes = static_cast<unsigned>(skinny_shared_bytes(form, tokens))};
+}
+
+bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
+  const driver::DeviceProperties& chip = p.out.context().properties();
+  const auto plan = plan_gemv_codes(p,
+                                    {.sm_count = runtime::current_sm_count(p.out.device()),
+                                     .shared_per_block = chip.shared_per_block_optin,
+                                     .sm_major = chip.sm_major},
+                                    one_order);
+  if (!plan) return false;
+  if (plan->blocks != 0 || plan->instance >= 0) {
+    plan->blocks != 0 ? launch_few(p, *plan) : launch_few90(p, *plan);
+    return true;
+  }
+  const auto launch = [&](const auto&... more) {
+    jit::launch(
+        set_for(plan->form, plan->tokens, plan->rounds, plan->ordered).get(0, p.a.data.dtype()), p.out.device(),
+        {.grid_x = plan->grid, .block_x = plan->block, .shared_bytes = plan->shared_bytes, .overlaps = plan->overlaps},
+        write(p.out), read(p.a.data), read_if(p.a.scale), read(p.b.data), read_if(p.b.scale), read_if(p.b.zero),
+        read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale), p.space, more...);
+  };
+  if (plan->tokens == 1) {
+    const int n = static_cast<int>(p.space.n), grid = static_cast<int>(plan->grid);
+    if (kForms[plan->form].pairs == 0)
+      launch(GemvE2m1Share{.share = n / grid, .extra = n % grid, .rounds = plan->rounds});
+    else
+      launch(GemvCodesRows{.share = n / grid, .extra = n % grid, .batch = plan->batch});
+  } else {
+    launch();
+  }
+  return true;
+}
+
+}  // namespace gpukit::cuda

@@ -1,0 +1,42 @@
+// Vectors by weights of 8 or 4 bits: which kernel of dequant_gemv.cuh, nvfp4_gemv.cuh, group_scaled_split_k_sm90.cuh,
+// w8a16_sm90.cuh and dequant_gemm_sm80.cuh makes a product, and its launch.
+#pragma once
+
+#include <optional>
+
+#include "gpukit/ops/matmul/quantized/group_scaled_split_k_sm90_shape.cuh"
+#include "gpukit/ops/matmul/quantized/w8a16_sm90_shape.cuh"
+#include "gpukit/ops/matmul/scaled_matmul_impl.h"
+
+namespace gpukit::cuda {
+
+/// What a launch depends on. Of these only shared_per_block may change the bits of a result, those of one row.
+struct GemvCodesChip {
+  int sm_count, shared_per_block, sm_major;
+};
+
+struct GemvCodesPlan {
+  int form;                            // of the table in dequant_plan.cpp
+  int tokens;                          // that a block takes at most: 1, 8, 16, 32, 64 or 128
+  int rounds, batch;                   // where that is 1: of a block along a row, and as in GemvCodesRows
+  unsigned grid, block, shared_bytes;  // shared: asked for at the launch
+  bool overlaps = false;               // as in LaunchConfig
+  bool ordered = false;                // one row with the sums of several
+  int blocks = 0;                      // of a cluster of few_codes; 0: another kernel
+  FewShare share = {};                 // few_codes
+  int instance = -1;                   // of gemm90_few_codes; -1: another kernel
+  FewCodes90 few = {};                 // gemm90_few_codes
+};
+
+/// nullopt where `product` is not one of these: a is float16 or bfloat16, b is float8_e4m3 with scales of the tensor,
+/// rows or 128x128 blocks, int8 with scales of the tensor or rows, int4 in groups of 32, 64 or 128, or float4_e2m1; or
+/// a has one row and both are float8_e4m3. Rows are dense and lie at multiples of 16 bytes. One row has a kernel of its
+/// own, unless it is longer than a block has room for. It has another order of sums, but where `one_order` is wanted
+/// for every number of rows: then it serves 16-bit a and 8 bits with scales of the tensor or rows, in theirs, unless
+/// the weights are so many that the kernel of several rows (sm_90) is as fast.
+std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& product, const GemvCodesChip& chip, bool one_order);
+
+/// Launches the product and gives true, or false where there is no plan for it.
+bool launch_gemv_codes(const ScaledProduct& product, bool one_order);
+
+}  // namespace gpukit::cuda

@@ -1,0 +1,196 @@
+#include "gpukit/ops/matmul/quantized/fp8_gemm_sm90.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/hopper/pdl.h"
+#include "gpukit/ops/hopper/tensor_map.h"
+#include "gpukit/ops/matmul/dense/gemm_sm90.h"
+
+namespace gpukit::cuda {
+namespace {
+
+constexpr int kRows = 128;
+enum Kernel { scales, scales_and_bias, blocks };
+constexpr const char* kOutTypes[] = {"float", "gpukit::half", "gpukit::bfloat16"};
+
+/// By type of the output and kernel, for tiles of 128 columns; of 192 columns for float8_e4m3 with scales alone.
+std::vector<jit::KernelSet> make_sets(bool wide) {
+  std::vector<jit::KernelSet> sets;
+  for (const char* out : kOutTypes) {
+    const std::string head = std::string("<{T}, ") + out + ", 128, " + (wide ? "192" : "128");
+    std::vector<std::string> names = {"gpukit::gemm90_fused" + head + ", gpukit::kScales>"};
+    std::vector<DType> dtypes = {DType::float8_e4m3};
+    if (!wide) {
+      names.push_back("gpukit::gemm90_fused" + head + ", gpukit::kScales + gpukit::kBias>");
+      names.push_back("gpukit::gemm90_blocks" + head + ">");
+      dtypes.push_back(DType::float8_e5m2);
+    }
+    for (const std::string& name : names)
+      sets.emplace_back("gpukit/ops/matmul/dense/gemm_sm90.cuh", std::vector<std::string>{name}, dtypes,
+                        std::vector<std::string>{"90a"});
+  }
+  return sets;
+}
+const std::vector<jit::KernelSet> narrow_sets = make_sets(false), wide_sets = make_sets(true);
+
+/// Rows that stand as columns (gemm_sm90_swap_ab.cuh); the scales of more and of blocks have no room.
+constexpr int64_t kFewRows = 64, kFewRowsInBlocks = 32;
+/// By columns and type of the output.
+std::vector<jit::KernelSet> make_few_sets(bool blocked) {
+  std::vector<jit::KernelSet> sets;
+  for (const int columns : kGemm90FewColumns)
+    for (const char* out : kOutTypes)
+      if (!blocked || columns <= kFewRowsInBlocks)
+        sets.emplace_back("gpukit/ops/matmul/dense/gemm_sm90_swap_ab.cuh",
+                          std::vector{std::string(blocked ? "gpukit::gemm90_few_blocks" : "gpukit::gemm90_few_scaled") +
+                                      "<{T}, " + out + ", " + std::to_string(columns) + ">"},
+                          std::vector{DType::float8_e4m3, DType::float8_e5m2}, std::vector<std::string>{"90a"});
+  return sets;
+}
+const std::vector<jit::KernelSet> few_sets = make_few_sets(false), few_block_sets = make_few_sets(true);
+
+std::optional<int> out_index(Code out) {
+  switch (out) {
+    case Code::float32: return 0;
+    case Code::float16: return 1;
+    case Code::bfloat16: return 2;
+    default: return std::nullopt;
+  }
+}
+
+/// Rows of `length` bytes that start at multiples of 16 bytes. One row is judged as if there were more: which kernel
+/// serves must not depend on their number.
+bool rows_fit(const Array& x, int64_t rows, int64_t length, int64_t stride) {
+  const int64_t step = rows == 1 ? length : stride;
+  return is_aligned(x) && step > 0 && step % 16 == 0;
+}
+
+/// Sizes of `rows` by `columns` of the kernel.
+Gemm90Space space_of(int64_t rows, int64_t columns, int64_t k, int64_t row_tiles, int64_t out_m, int64_t out_n) {
+  return {.m = static_cast<int32_t>(rows),
+          .n = static_cast<int32_t>(columns),
+          .k = static_cast<int32_t>(k),
+          .batches = 1,
+          .a_step = 0,
+          .b_step = 0,
+          .group = static_cast<int32_t>(std::min<int64_t>(8, row_tiles)),
+          .out_m = out_m,
+          .out_n = out_n,
+          .out_batch = 0};
+}
+
+/// The weights are the rows of the kernel.
+void launch_few(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilogue& epilogue) {
+  const ScaledSpace& s = p.space;
+  const DType dtype = p.a.data.dtype();
+  const int sm_count = runtime::current_sm_count(p.out.device());
+  // The scales of blocks take as long for few weights as for those of a warpgroup.
+  const Gemm90FewPlan plan = plan_gemm90_few(s.m, {s.n, s.b.row, 0, 1, 1}, s.k, sm_count, blocked ? 64 : 0);
+  const Gemm90Few& few = plan.few;
+  const int64_t of_columns =
+      std::find(kGemm90FewColumns, std::end(kGemm90FewColumns), plan.columns) - kGemm90FewColumns;
+  const jit::KernelSet& set = (blocked ? few_block_sets : few_sets)[static_cast<size_t>(of_columns * 3 + out)];
+  const int shared = few.shared_bytes(plan.columns), slice = Gemm90Few::slice(1);
+  const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min(few.tiles, sm_count)),
+                                 .block_x = static_cast<unsigned>(few.threads()),
+                                 .shared_bytes = static_cast<unsigned>(shared),
+                                 .overlaps = should_overlap(few.tiles, sm_count)};
+  const jit::Boxes weights{read(p.b.data), row_boxes(dtype, s.k, s.n, s.b.row, slice, few.rows)};
+  const jit::Boxes rows{read(p.a.data), row_boxes(dtype, s.k, s.m, s.a.row, slice, static_cast<int>(s.m))};
+  const Gemm90Space space = space_of(s.n, s.m, s.k, few.tiles, 1, s.out_m);
+  const auto launch = [&](const auto&... more) {
+    jit::launch(set.get(0, dtype), p.out.device(), config, weights, rows, write(p.out), read(p.b.data), space, few,
+                more...);
+  };
+  if (blocked)
+    launch(read(p.a.scale), read(p.b.scale), s.a.scale.row, s.b.scale.row);
+  else
+    launch(epilogue, read_if(p.bias), read_if(p.a.scale), read_if(p.b.scale));
+}
+
+void launch_tiles(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilogue& epilogue) {
+  const ScaledSpace& s = p.space;
+  const DType dtype = p.a.data.dtype();
+  const bool bias = p.bias.defined();
+  const int sm_count = runtime::current_sm_count(p.out.device());
+  const auto tiles = [&](int columns) { return ceil_div(s.m, kRows) * ceil_div(s.n, columns); };
+  const auto turns = [&](int columns) { return static_cast<double>(ceil_div(tiles(columns), sm_count)); };
+  // A wide tile takes 1.4 times as long as a narrow one.
+  const bool wide = !bias && !blocked && dtype == DType::float8_e4m3 && turns(192) * 1.4 < turns(128);
+  const auto in = static_cast<size_t>(out);
+  const jit::KernelSet& set = wide ? wide_sets[in]
+                                   : narrow_sets[in * 3 + (blocked ? blocks
+                                                           : bias  ? scales_and_bias
+                                                                   : scales)];
+
+  const int out_bytes = static_cast<int>(itemsize(p.out.dtype()));
+  const Gemm90Tile tile{kRows, wide ? 192 : 128, 1, out_bytes, Gemm90Store::boxes};
+  const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles(tile.columns), sm_count)),
+                                 .block_x = static_cast<unsigned>(tile.threads()),
+                                 .shared_bytes = static_cast<unsigned>(tile.shared_bytes()),
+                                 .overlaps = fused_gemm90_overlaps(tile, s.k, tiles(tile.columns), sm_count)};
+  const jit::Boxes a{read(p.a.data), row_boxes(dtype, s.k, s.m, s.a.row, tile.slice(), kRows)};
+  const jit::Boxes b{read(p.b.data), row_boxes(dtype, s.k, s.n, s.b.row, tile.slice(), tile.columns)};
+  const jit::Boxes result{write(p.out), row_boxes(p.out.dtype(), s.n, s.m, s.out_m, tile.box_bytes() / out_bytes, 64)};
+  const Gemm90Space space = space_of(s.m, s.n, s.k, ceil_div(s.m, kRows), s.out_m, 1);
+  const auto launch = [&](const auto&... more) {
+    jit::launch(set.get(0, dtype), p.out.device(), config, a, b, result, write(p.out), space, more...);
+  };
+  if (blocked)
+    launch(read(p.a.scale), read(p.b.scale), s.a.scale.row, s.b.scale.row);
+  else
+    launch(epilogue, read_if(p.bias), read_if(p.a.scale), read_if(p.b.scale));
+}
+
+}  // namespace
+
+Scales scales_of(const ScaledOperand& o, int block_row_shift) {
+  const ScaleLayout& s = o.scale;
+  if (o.has_scale == 0) return Scales::none;
+  if (s.row == 0 && s.column == 0) return Scales::tensor;
+  if (s.column == 0 && s.row == 1 && s.row_shift == 0) return Scales::rows;
+  const bool blocked = s.column == 1 && s.column_shift == 7 && s.row_shift == block_row_shift;
+  return blocked ? Scales::blocks : Scales::other;
+}
+
+bool launch_scaled_gemm90(const ScaledProduct& p) {
+  const ScaledSpace& s = p.space;
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
+  if (p.out.context().properties().sm_major != 9 || s.experts != 0 || p.out_scale.defined()) return false;
+  if (s.a.code != s.b.code || (s.a.code != Code::float8_e4m3 && s.a.code != Code::float8_e5m2)) return false;
+  const std::optional<int> out = out_index(s.out);
+  if (!out || s.k == 0 || std::max({s.m, s.n, s.k}) > kMax) return false;
+  if (s.a.k != 1 || !rows_fit(p.a.data, s.m, s.k, s.a.row)) return false;
+  if (s.b.k != 1 || !rows_fit(p.b.data, s.n, s.k, s.b.row)) return false;
+  const int64_t out_bytes = itemsize(p.out.dtype());
+  // The copy engine writes whole pieces of 16 bytes.
+  if (s.out_n != 1 || s.n * out_bytes % 16 != 0) return false;
+  if (!rows_fit(p.out, s.m, s.n * out_bytes, s.out_m * out_bytes)) return false;
+  const bool bias = p.bias.defined();
+  if (bias && (p.bias.dtype() != p.out.dtype() || s.bias_n != 1 || !is_aligned(p.bias))) return false;
+
+  const Scales of_a = scales_of(s.a, 0), of_b = scales_of(s.b, 7);
+  const bool blocked = of_a == Scales::blocks && of_b == Scales::blocks;
+  if (blocked ? bias || s.alpha != 1.0f : of_a >= Scales::blocks || of_b >= Scales::blocks) return false;
+  if (of_b == Scales::rows && !is_aligned(p.b.scale)) return false;
+
+  const Gemm90Epilogue epilogue{.alpha = s.alpha,
+                                .activation = Activation::none,
+                                .scale_m = of_a == Scales::rows,
+                                .scale_n = of_b == Scales::rows};
+  if (s.m <= (blocked ? kFewRowsInBlocks : kFewRows))
+    launch_few(p, *out, blocked, epilogue);
+  else
+    launch_tiles(p, *out, blocked, epilogue);
+  return true;
+}
+
+}  // namespace gpukit::cuda

@@ -1,0 +1,17 @@
+// FP8 products with scales on the tensor cores of sm_90a (gemm_sm90.cuh, gemm_sm90_swap_ab.cuh).
+#pragma once
+
+#include "gpukit/ops/matmul/scaled_matmul_impl.h"
+
+namespace gpukit::cuda {
+
+/// How the scales of an operand vary. blocks: 128 of k by 2^`block_row_shift` rows.
+enum class Scales { none, tensor, rows, blocks, other };
+Scales scales_of(const ScaledOperand& operand, int block_row_shift);
+
+/// Launches the product and gives true, or false where it is not one of these: both operands of one float8 type with k
+/// dense and rows at multiples of 16 bytes; scales for the tensor or rows, or 1x128 and 128x128 blocks; the result
+/// float32, float16 or bfloat16 with dense rows at multiples of 16 bytes, plus a bias of its dtype.
+bool launch_scaled_gemm90(const ScaledProduct& product);
+
+}  // namespace gpukit::cuda

@@ -1,0 +1,36 @@
+// bfloat16 by float8_e4m3 to 16 bits on sm_90, any number of rows: the launch of w8a16_fp8x2_sm90.cuh.
+#pragma once
+
+#include <optional>
+
+#include "gpukit/ops/matmul/quantized/dequant_plan.h"
+#include "gpukit/ops/matmul/quantized/w8a16_fp8x2_sm90_shape.cuh"
+#include "gpukit/ops/matmul/scaled_matmul_impl.h"
+
+namespace gpukit::cuda {
+
+struct PartsPlan {
+  int instance;  // of the table in w8a16_fp8x2_sm90.cpp
+  PartsForm90 form;
+  Parts90 parts;  // of all rows, or of the first `step`
+  int64_t step;   // rows that are taken apart at a time
+  unsigned grid, shared_bytes;
+  bool overlaps;
+};
+
+/// What a call takes at most for rows that are taken apart beforehand: more rows go in steps.
+constexpr int64_t kMaxRoomBytes = int64_t{32} << 20;
+
+/// nullopt where `product` is not one of these: scales do not change along k, which is a multiple of 128, 1024 at
+/// least; rows are dense and lie at multiples of 16 bytes. `room`: there is memory to take more than 32 rows apart
+/// once; else every block does, which is slower.
+std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCodesChip& chip, bool room);
+
+/// Products that go this way where no kernel is asked for, a row alone under batch_invariant only. By k and n, so that
+/// it is the same for every number of rows.
+bool is_parted_by_default(const ScaledSpace& space);
+
+/// Launches the product and gives true, or false where there is no plan for it.
+bool launch_parts(const ScaledProduct& product);
+
+}  // namespace gpukit::cuda
