@@ -54,13 +54,18 @@ struct Wgmma;
 #define GPUKIT_WGMMA_OUT8(c, i) GPUKIT_WGMMA_OUT4(c, i), GPUKIT_WGMMA_OUT4(c, i + 4)
 #define GPUKIT_WGMMA_OUT16(c, i) GPUKIT_WGMMA_OUT8(c, i), GPUKIT_WGMMA_OUT8(c, i + 8)
 #define GPUKIT_WGMMA_OUT32(c, i) GPUKIT_WGMMA_OUT16(c, i), GPUKIT_WGMMA_OUT16(c, i + 16)
+#define GPUKIT_WGMMA_OUT40(c, i) GPUKIT_WGMMA_OUT32(c, i), GPUKIT_WGMMA_OUT8(c, i + 32)
 #define GPUKIT_WGMMA_OUT48(c, i) GPUKIT_WGMMA_OUT32(c, i), GPUKIT_WGMMA_OUT16(c, i + 32)
 #define GPUKIT_WGMMA_OUT56(c, i) GPUKIT_WGMMA_OUT48(c, i), GPUKIT_WGMMA_OUT8(c, i + 48)
 #define GPUKIT_WGMMA_OUT60(c, i) GPUKIT_WGMMA_OUT56(c, i), GPUKIT_WGMMA_OUT4(c, i + 56)
 #define GPUKIT_WGMMA_OUT64(c, i) GPUKIT_WGMMA_OUT32(c, i), GPUKIT_WGMMA_OUT32(c, i + 32)
 #define GPUKIT_WGMMA_OUT72(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT8(c, i + 64)
+#define GPUKIT_WGMMA_OUT80(c, i) GPUKIT_WGMMA_OUT72(c, i), GPUKIT_WGMMA_OUT8(c, i + 72)
+#define GPUKIT_WGMMA_OUT88(c, i) GPUKIT_WGMMA_OUT72(c, i), GPUKIT_WGMMA_OUT16(c, i + 72)
 #define GPUKIT_WGMMA_OUT96(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT32(c, i + 64)
+#define GPUKIT_WGMMA_OUT104(c, i) GPUKIT_WGMMA_OUT96(c, i), GPUKIT_WGMMA_OUT8(c, i + 96)
 #define GPUKIT_WGMMA_OUT112(c, i) GPUKIT_WGMMA_OUT96(c, i), GPUKIT_WGMMA_OUT16(c, i + 96)
+#define GPUKIT_WGMMA_OUT120(c, i) GPUKIT_WGMMA_OUT112(c, i), GPUKIT_WGMMA_OUT8(c, i + 112)
 #define GPUKIT_WGMMA_OUT128(c, i) GPUKIT_WGMMA_OUT64(c, i), GPUKIT_WGMMA_OUT64(c, i + 64)
 #define GPUKIT_WGMMA_REGS4 "%0, %1, %2, %3"
 #define GPUKIT_WGMMA_REGS8 "%0, %1, %2, %3, %4, %5, %6, %7"
@@ -70,6 +75,9 @@ struct Wgmma;
 #define GPUKIT_WGMMA_REGS32 \
   GPUKIT_WGMMA_REGS16       \
   ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define GPUKIT_WGMMA_REGS40 \
+  GPUKIT_WGMMA_REGS32       \
+  ", %32, %33, %34, %35, %36, %37, %38, %39"
 #define GPUKIT_WGMMA_REGS48 \
   GPUKIT_WGMMA_REGS32       \
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
@@ -85,13 +93,25 @@ struct Wgmma;
 #define GPUKIT_WGMMA_REGS72 \
   GPUKIT_WGMMA_REGS64       \
   ", %64, %65, %66, %67, %68, %69, %70, %71"
+#define GPUKIT_WGMMA_REGS80 \
+  GPUKIT_WGMMA_REGS72       \
+  ", %72, %73, %74, %75, %76, %77, %78, %79"
+#define GPUKIT_WGMMA_REGS88 \
+  GPUKIT_WGMMA_REGS80       \
+  ", %80, %81, %82, %83, %84, %85, %86, %87"
 #define GPUKIT_WGMMA_REGS96                                                \
   GPUKIT_WGMMA_REGS72                                                      \
   ", %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85" \
   ", %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define GPUKIT_WGMMA_REGS104 \
+  GPUKIT_WGMMA_REGS96       \
+  ", %96, %97, %98, %99, %100, %101, %102, %103"
 #define GPUKIT_WGMMA_REGS112 \
   GPUKIT_WGMMA_REGS96        \
   ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
+#define GPUKIT_WGMMA_REGS120 \
+  GPUKIT_WGMMA_REGS112       \
+  ", %112, %113, %114, %115, %116, %117, %118, %119"
 #define GPUKIT_WGMMA_REGS128 \
   GPUKIT_WGMMA_REGS112       \
   ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
@@ -166,6 +186,17 @@ GPUKIT_WGMMA_TYPES96(", 1, 1, %51, %52")
 GPUKIT_WGMMA_TYPES128(", 1, 1, %67, %68")
 GPUKIT_WGMMA_TYPES192(", 1, 1, %99, %100")
 GPUKIT_WGMMA_TYPES256(", 1, 1, %131, %132")
+#define GPUKIT_WGMMA_HALVES(N, R, A, B, P, turns)                                  \
+  GPUKIT_WGMMA(half, float, "f", N, R, "k16.f32.f16.f16", turns, A, B, P)          \
+  GPUKIT_WGMMA(bfloat16, float, "f", N, R, "k16.f32.bf16.bf16", turns, A, B, P)
+GPUKIT_WGMMA_HALVES(80, 40, "%40", "%41", "%42", ", 1, 1, %43, %44")
+GPUKIT_WGMMA_HALVES(112, 56, "%56", "%57", "%58", ", 1, 1, %59, %60")
+GPUKIT_WGMMA_HALVES(144, 72, "%72", "%73", "%74", ", 1, 1, %75, %76")
+GPUKIT_WGMMA_HALVES(160, 80, "%80", "%81", "%82", ", 1, 1, %83, %84")
+GPUKIT_WGMMA_HALVES(176, 88, "%88", "%89", "%90", ", 1, 1, %91, %92")
+GPUKIT_WGMMA_HALVES(208, 104, "%104", "%105", "%106", ", 1, 1, %107, %108")
+GPUKIT_WGMMA_HALVES(224, 112, "%112", "%113", "%114", ", 1, 1, %115, %116")
+GPUKIT_WGMMA_HALVES(240, 120, "%120", "%121", "%122", ", 1, 1, %123, %124")
 GPUKIT_WGMMA(float8_e4m3, float, "f", 144, 72, "k32.f32.e4m3.e4m3", ", 1, 1", "%72", "%73", "%74")
 
 /// With a in registers, of 32 bytes of K: of its warp's 16 rows a thread has rows lane / 4 and lane / 4 + 8 at bytes

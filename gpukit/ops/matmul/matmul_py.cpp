@@ -1,5 +1,6 @@
 #include <nanobind/stl/string.h>
 
+#include "gpukit/ops/matmul/dense/gemm_sm90.h"
 #include "gpukit/ops/matmul/matmul.h"
 #include "gpukit/ops/matmul/pack.h"
 #include "gpukit/python/bind.h"
@@ -62,6 +63,8 @@ void bind_matmul(nb::module_& m) {
       "out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).\n"
       "kernel='wgmma', 'mma', 'simt', 'gemv' or 'cublaslt' insists on one kind of kernel of a GPU; see "
       "explain_matmul.");
+  m.def("_force_wgmma_tile", &cuda::force_gemm90_tile, "rows"_a, "columns"_a, "swapped"_a,
+        "For measuring: matrix products of more than 64 rows take this tile of sm_90 alone; rows=0 ends it.");
   m.def(
       "explain_matmul",
       [](nb::handle a, nb::handle b, nb::handle use_tf32, nb::handle precision, nb::handle out_dtype,

@@ -1,6 +1,7 @@
 #include "gpukit/ops/matmul/dense/gemm_sm90.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -29,10 +30,33 @@ struct Instance {
 
 constexpr Instance kInstances[] = {
     {Types::same, 128, 256, false, false, Store::boxes, 680},
-    {Types::same, 128, 192, false, false, Store::boxes, 520},
-    {Types::same, 128, 128, false, false, Store::boxes, 356},
-    {Types::same, 128, 96, false, false, Store::boxes, 280},
+    {Types::same, 128, 240, false, false, Store::boxes, 639},
+    {Types::same, 128, 224, false, false, Store::boxes, 598},
+    {Types::same, 128, 208, false, false, Store::boxes, 557},
+    {Types::same, 128, 192, false, false, Store::boxes, 517},
+    {Types::same, 128, 176, false, false, Store::boxes, 476},
+    {Types::same, 128, 160, false, false, Store::boxes, 435},
+    {Types::same, 128, 144, false, false, Store::boxes, 394},
+    {Types::same, 128, 128, false, false, Store::boxes, 353},
+    {Types::same, 128, 112, false, false, Store::boxes, 312},
+    {Types::same, 128, 96, false, false, Store::boxes, 271},
+    {Types::same, 128, 80, false, false, Store::boxes, 230},
+    {Types::same, 128, 64, false, false, Store::boxes, 190},
+    {Types::same, 64, 256, false, false, Store::boxes, 360},
+    {Types::same, 64, 192, false, false, Store::boxes, 278},
     {Types::same, 64, 128, false, false, Store::boxes, 195},
+    {Types::same, 64, 96, false, false, Store::boxes, 154},
+    {Types::same, 64, 64, false, false, Store::boxes, 113},
+    {Types::same, 128, 256, false, false, Store::turned_boxes, 680},
+    {Types::same, 128, 224, false, false, Store::turned_boxes, 598},
+    {Types::same, 128, 192, false, false, Store::turned_boxes, 517},
+    {Types::same, 128, 176, false, false, Store::turned_boxes, 476},
+    {Types::same, 128, 160, false, false, Store::turned_boxes, 435},
+    {Types::same, 128, 144, false, false, Store::turned_boxes, 394},
+    {Types::same, 128, 128, false, false, Store::turned_boxes, 353},
+    {Types::same, 128, 112, false, false, Store::turned_boxes, 312},
+    {Types::same, 128, 96, false, false, Store::turned_boxes, 271},
+    {Types::same, 128, 80, false, false, Store::turned_boxes, 230},
     {Types::same, 128, 256, false, true, Store::boxes, 680},
     {Types::same, 128, 192, false, true, Store::boxes, 520},
     {Types::same, 128, 128, false, true, Store::boxes, 360},
@@ -211,8 +235,11 @@ double estimate(const Instance& i, int64_t slice, int64_t m, int64_t n, int64_t 
 /// TF32: the unit takes such an operand on the left alone.
 constexpr int64_t kThin = 64;
 
+int tile_key(int rows, int columns, bool swapped) { return rows << 16 | columns << 1 | (swapped ? 1 : 0); }
+std::atomic<int> forced_tile{0};
+
 bool suits(const Instance& i, int64_t rows, bool thin) {
-  if (i.store != Store::turned_boxes) return !thin;
+  if (i.store != Store::turned_boxes || (i.types == Types::same && !i.turn_a)) return !thin;
   if (i.types == Types::tf32 && i.turn_a) return true;
   return thin && i.columns >= rows && (i.types != Types::same || i.columns == 16 || i.columns / 2 < rows);
 }
@@ -242,6 +269,10 @@ Gemm90Few cut_weights(int columns, int depth, const Gemm90Weights& weights, int6
 }
 
 }  // namespace
+
+void force_gemm90_tile(int rows, int columns, bool swapped) {
+  forced_tile.store(rows == 0 ? 0 : tile_key(rows, columns, swapped), std::memory_order_relaxed);
+}
 
 Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count, int least) {
   const int columns = *std::find_if(kGemm90FewColumns, std::end(kGemm90FewColumns), [&](int c) { return rows <= c; });
@@ -279,6 +310,7 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
                      (space.batches == 1 || fits_engine(*out_batch, out_bytes));
 
   const bool thin = boxes && a.lanes <= kThin && !*turn_a, few = thin && *types == Types::same && !*turn_b;
+  const int forced = forced_tile.load(std::memory_order_relaxed);
   const auto fastest = [&] {
     int best = -1;
     double best_ns = 0;
@@ -286,7 +318,7 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
       const Instance& candidate = kInstances[i];
       const bool swap = candidate.store == Store::turned_boxes;
       if (candidate.types != *types || (candidate.store == Store::elements) == boxes ||
-          !suits(candidate, a.lanes, thin))
+          !suits(candidate, a.lanes, thin) || (forced != 0 && forced != tile_key(candidate.rows, candidate.columns, swap)))
         continue;
       if (candidate.turn_a != (swap ? *turn_b : *turn_a) || candidate.turn_b != (swap ? *turn_a : *turn_b)) continue;
       const int64_t m = swap ? b.lanes : a.lanes, n = swap ? a.lanes : b.lanes;

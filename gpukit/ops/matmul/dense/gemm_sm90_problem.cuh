@@ -44,8 +44,11 @@ struct Gemm90Tile {
     const int row = columns * out_bytes;
     return row % 128 == 0 ? 128 : row % 64 == 0 ? 64 : 32;
   }
-  /// Columns of one turned box: all of them, or 32 of four bytes.
-  constexpr int turned_columns() const { return out_bytes == 4 && columns > 32 ? 32 : columns; }
+  /// Columns of one turned box: all of them, 32 of four bytes, or what leaves room for stages beside many.
+  constexpr int turned_columns() const {
+    if (out_bytes == 4) return columns > 32 ? 32 : columns;
+    return columns <= 176 ? columns : columns % 64 == 0 ? 64 : 32;
+  }
   /// Boxes on their way out, of one consumer: two in turns, or the whole of a small turned tile.
   constexpr int store_bytes() const {
     if (store == Gemm90Store::elements) return 0;
