@@ -271,6 +271,7 @@ void Pool::release(Block block, const StreamPtr& home, std::span<const StreamPtr
 int64_t Pool::trim() { return state_->trim(); }
 void Pool::forget(const Account& account) { state_->forget(account); }
 ResourceStats Pool::stats() const { return state_->stats(); }
+long Pool::num_lanes(const driver::Stream& stream) const { return state_->num_lanes(stream); }
 Residency* Pool::residency() { return &state_->residency; }
 void Pool::raise_faults() {
   if (state_->guarded != nullptr) state_->guarded->raise_faults();

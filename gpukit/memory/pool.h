@@ -21,6 +21,9 @@ struct PoolConfig {
   size_t host_limit = 0;
   /// No reuse, guard bytes, poison: every block is a driver allocation of its own.
   bool debug = false;
+  /// Lets go of blocks that are kept for later calls alone and are charged to `scope` or below (null: all). False:
+  /// there was none. Asked by trim and forget, and before memory is refused; no lock is held.
+  bool (*reclaim)(const driver::Context& context, const Account* scope) noexcept = nullptr;
 };
 
 class Pool final : public Resource {
@@ -41,6 +44,8 @@ class Pool final : public Resource {
   /// Lets go of what is cached for `account` and below: it is charged no more and free for every one.
   void forget(const Account& account);
   ResourceStats stats() const override;
+  /// How many times the pool itself holds `stream`, but for work that it waits for.
+  long num_lanes(const driver::Stream& stream) const;
   Residency* residency() override;
   /// Throws Error when a freed block was found damaged since the last call (debug mode). Called after every wait.
   void raise_faults();

@@ -138,7 +138,14 @@ bool PoolState::relieve(const Account& wall, size_t bytes) {
   return freed != 0;
 }
 
+long PoolState::num_lanes(const driver::Stream& stream) const {
+  std::lock_guard lock(mutex_);
+  return std::count_if(lanes_.begin(), lanes_.end(),
+                       [&](const auto& entry) { return entry.second->stream.get() == &stream; });
+}
+
 void PoolState::forget(const Account& account) {
+  reclaim(&account);
   std::lock_guard lock(mutex_);
   for (auto& [key, lane] : lanes_)
     if (lane->cached != 0 && account.contains(*lane->account)) disown_all(lane.get(), SIZE_MAX);

@@ -96,6 +96,7 @@ void PoolState::ladder(const Request& request, const std::function<Outcome(bool)
       ++stats_.trims;
       continue;
     }
+    if (reclaim(outcome.wall)) continue;
     if (residency.make_room(outcome.wall, needed, request.evicting)) {
       evicted = true;
       continue;

@@ -109,6 +109,7 @@ class PoolState {
   int64_t trim();
   void forget(const Account& account);
   ResourceStats stats();
+  long num_lanes(const driver::Stream& stream) const;
 
   driver::Context& context;
   const PoolConfig config;
@@ -174,6 +175,8 @@ class PoolState {
   void disown_stale(const Account& account);
   bool relieve(const Account& wall, size_t bytes);
   void drop_empty_lanes();
+  /// Without the lock. True: a block came back that a higher layer had kept.
+  bool reclaim(const Account* scope) { return config.reclaim != nullptr && config.reclaim(context, scope); }
 
   // Requests.
   /// One attempt to serve a request: done, or the account that forbids it, or (null) no memory.

@@ -139,6 +139,7 @@ void PoolState::note_freed(size_t bytes) {
 }
 
 int64_t PoolState::trim() {
+  reclaim(nullptr);
   if (guarded != nullptr) guarded->collect();
   RelaxedCapture relaxed(context);
   InTransit transit(*this);

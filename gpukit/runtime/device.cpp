@@ -18,6 +18,7 @@
 #include "gpukit/runtime/stream_list.h"
 #include "gpukit/runtime/transfer_engine.h"
 #include "gpukit/runtime/waiter.h"
+#include "gpukit/runtime/workspace.h"
 
 namespace gpukit::runtime {
 
@@ -133,6 +134,7 @@ DeviceState::DeviceState(const driver::Api& api, int ordinal) : context(api, ord
   default_stream = streams->make_stream(0);
   memory::PoolConfig config;
   config.debug = env::memory_debug();
+  config.reclaim = &reclaim_workspaces;
   resource = std::make_unique<memory::Pool>(context, config);
   fault = new (api.allocate_pinned(sizeof(FaultWord))) FaultWord;
   install_mover(context);
@@ -269,7 +271,10 @@ void replace_host_driver(const driver::CudaTable& table) {
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
   for (auto& slot : g_opened[static_cast<int>(DeviceKind::cpu)]) {
-    if (DeviceState* state = slot.exchange(nullptr, std::memory_order_acq_rel)) r.dropped.push_back(state);
+    if (DeviceState* state = slot.exchange(nullptr, std::memory_order_acq_rel)) {
+      r.dropped.push_back(state);
+      reclaim_workspaces(state->context, nullptr);
+    }
   }
   r.host.store(&table, std::memory_order_release);
 }

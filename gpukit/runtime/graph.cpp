@@ -229,7 +229,8 @@ bool Graph::verify() {
   using Bytes = std::vector<std::vector<char>>;
   std::vector<const Capture::Pinned*> written;
   for (const Capture::Pinned& entry : captured_->pinned_)
-    if (entry.written && entry.storage->bytes() != 0) written.push_back(&entry);
+    if (entry.written && entry.storage->bytes() != 0 && !captured_->workspace.has(*entry.storage))
+      written.push_back(&entry);
 
   runtime::synchronize(device_);
   auto save = [&] {

@@ -10,6 +10,7 @@
 
 #include "gpukit/memory/storage.h"
 #include "gpukit/runtime/session.h"
+#include "gpukit/runtime/workspace.h"
 
 namespace gpukit::runtime {
 
@@ -24,6 +25,8 @@ class Capture {
   void keep(std::function<int(const driver::Stream&)> again) { steps_.push_back(std::move(again)); }
   /// Keeps anything a captured node reads (a host function's state) alive as long as the graph.
   void keep_alive(std::shared_ptr<void> object) { kept_.push_back(std::move(object)); }
+  /// What captured calls make and use up; what is left there is no result.
+  CaptureWorkspace workspace;
 
  private:
   friend class Graph;
