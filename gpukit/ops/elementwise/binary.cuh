@@ -3,7 +3,7 @@
 #include "gpukit/ops/common/map_tiled.cuh"
 #include "gpukit/ops/elementwise/arithmetic.cuh"
 #include "gpukit/ops/elementwise/codes.cuh"
-#include "gpukit/ops/elementwise/short_math.cuh"
+#include "gpukit/ops/common/short_math.cuh"
 
 namespace gpukit {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include "gpukit/ops/common/map_strided.cuh"
 #include "gpukit/ops/elementwise/codes.cuh"
-#include "gpukit/ops/elementwise/short_math.cuh"
+#include "gpukit/ops/common/short_math.cuh"
 #include "gpukit/ops/elementwise/unary_basic.cuh"
 
 namespace gpukit {

@@ -2,7 +2,7 @@
 #pragma once
 #include "gpukit/ops/common/map_strided.cuh"
 #include "gpukit/ops/elementwise/codes.cuh"
-#include "gpukit/ops/elementwise/math.cuh"
+#include "gpukit/ops/common/math.cuh"
 
 namespace gpukit {
 

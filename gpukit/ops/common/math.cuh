@@ -1,7 +1,7 @@
 // Transcendental functions on the device. float and double use the accurate library functions (2 ulp or better; no
 // fast-math); 16-bit floats use the chip's approximations, whose error is far below half an ulp of the 16-bit result.
 #pragma once
-#include "gpukit/ops/elementwise/short_math.cuh"
+#include "gpukit/ops/common/short_math.cuh"
 
 namespace gpukit {
 
