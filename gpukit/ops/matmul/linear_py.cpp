@@ -23,6 +23,21 @@ Array to_optional(const char* argument, nb::handle value) {
   return array == nullptr ? Array() : *array;
 }
 
+/// Both matrices of a pair are arrays, or both are Weights.
+template <typename Wanted, typename Given>
+const Wanted& like(const Given& given) {
+  if constexpr (std::is_same_v<Wanted, Given>) return given;
+  throw ArgumentError("linear_swiglu", "up", "be a Weight if gate is one, else an array", "the other");
+}
+
+/// `call` with an array, or with a Weight.
+template <typename Call>
+auto with_matrix(const char* op, const char* argument, nb::handle value, const Call& call) {
+  const Weight* weight = nullptr;
+  if (nb::try_cast(value, weight) && weight != nullptr) return call(*weight);
+  return call(python::to_array(op, argument, value));
+}
+
 }  // namespace
 
 void bind_linear(nb::module_& m) {
@@ -31,24 +46,29 @@ void bind_linear(nb::module_& m) {
       [](nb::handle input, nb::handle weight, nb::handle bias, nb::handle activation, nb::handle residual, double alpha,
          nb::handle out) {
         const Array& x = python::to_array("linear", "input", input);
-        const Array& w = python::to_array("linear", "weight", weight);
         const LinearOptions options{to_optional("bias", bias), to_activation(activation),
                                     to_optional("residual", residual), static_cast<float>(alpha)};
-        return python::with_out("linear", out, [&](const Array* target) { return linear(x, w, options, target); });
+        return with_matrix("linear", "weight", weight, [&](const auto& w) {
+          return python::with_out("linear", out, [&](const Array* target) { return linear(x, w, options, target); });
+        });
       },
       "input"_a, "weight"_a, "bias"_a = nb::none(), nb::kw_only(), "activation"_a = nb::none(),
       "residual"_a = nb::none(), "alpha"_a = 1.0, "out"_a = nb::none(),
-      "activation(alpha * input @ weight.T + bias) + residual for input [..., k] and weight [n, k], in one pass where "
-      "the chip can.\n"
+      "activation(alpha * input @ weight.T + bias) + residual for input [..., k] and weight [n, k], an array or a "
+      "Weight, in one pass where the chip can.\n"
       "activation: 'relu', 'gelu' (the tanh form), 'silu' or None. Computed in float32 and rounded once.");
   m.def(
       "linear_swiglu",
       [](nb::handle input, nb::handle gate, nb::handle up, nb::handle out) {
         const Array& x = python::to_array("linear_swiglu", "input", input);
-        const Array& g = python::to_array("linear_swiglu", "gate", gate);
-        const Array& u = python::to_array("linear_swiglu", "up", up);
-        return python::with_out("linear_swiglu", out,
-                                [&](const Array* target) { return linear_swiglu(x, g, u, target); });
+        return with_matrix("linear_swiglu", "gate", gate, [&](const auto& g) {
+          using Matrix = std::remove_cvref_t<decltype(g)>;
+          return with_matrix("linear_swiglu", "up", up, [&](const auto& u) {
+            const Matrix& other = like<Matrix>(u);
+            return python::with_out("linear_swiglu", out,
+                                    [&](const Array* target) { return linear_swiglu(x, g, other, target); });
+          });
+        });
       },
       "input"_a, "gate"_a, "up"_a, nb::kw_only(), "out"_a = nb::none(),
       "silu(input @ gate.T) * (input @ up.T) for input [..., k], gate and up [n, k], in one pass where the chip can.");

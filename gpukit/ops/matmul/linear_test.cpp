@@ -1,4 +1,4 @@
-#include "gpukit/ops/matmul/linear.h"
+#include "gpukit/ops/matmul/linear_impl.h"
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/matmul/matmul_impl.h"
@@ -99,17 +100,27 @@ bool share_memory(const Array& a, const Array& b) {
   return a.storage() == b.storage() && (a.offset_bytes() == b.offset_bytes() || partially_overlap(a, b));
 }
 
-Array product(const char* op, const Array& a, const Array& b, const MatmulOptions& options, const Array* out) {
+/// `x` in `dtype`, cast where it has another.
+Array to_dtype(const Array& x, DType dtype, Temporaries& temporaries) {
+  if (x.dtype() == dtype) return x;
+  const Array made = temporaries.empty(x.shape(), dtype, x.device());
+  return cast(temporaries.op(), x, dtype, &made);
+}
+
+}  // namespace
+
+Array matmul_product(const char* op, const Array& a, const Array& b, const MatmulOptions& options, const Array* out) {
   check_same_device(op, a, b);
   const Shapes shapes = check_shapes(op, a.shape(), b.shape());
   check_precision(op, options.precision, a, b);
   const DTypes dtypes = choose_dtypes(op, a, b, options.out_dtype);
   Array result = gpukit::result(op, out, shapes.out, dtypes.out, a.device());
   if (result.size() == 0) return result;
-  const Array left = astype(a, dtypes.input), right = astype(b, dtypes.input);
+  Temporaries temporaries(op);
+  const Array left = to_dtype(a, dtypes.input, temporaries), right = to_dtype(b, dtypes.input, temporaries);
   // Every output element reads whole rows and columns: no sharing at all, not even of equal views.
   const bool buffer = out != nullptr && (share_memory(result, left) || share_memory(result, right));
-  const Array target = buffer ? Array::empty_like(result) : result;
+  const Array target = buffer ? temporaries.empty_like(result) : result;
   const MatmulSpace space = make_space(target.strides(), left, right, shapes);
   switch (target.device().kind) {
     case DeviceKind::cpu: cpu::matmul(target, left, right, space); break;
@@ -119,7 +130,9 @@ Array product(const char* op, const Array& a, const Array& b, const MatmulOption
   return result;
 }
 
-}  // namespace
+MatmulSpace matrix_space(const Dims& out_strides, const Array& a, const Array& b) {
+  return make_space(out_strides, a, b, {{}, {}, a.shape(0), b.shape(1), a.shape(1)});
+}
 
 MatmulSpace transposed(const MatmulSpace& s) {
   MatmulSpace t = s;
@@ -155,7 +168,7 @@ DType matmul_wide_dtype(DType dtype) {
 }
 
 Array matmul(const Array& a, const Array& b, const Array* out, const MatmulOptions& options) {
-  return product("matmul", a, b, options, out);
+  return matmul_product("matmul", a, b, options, out);
 }
 
 std::string explain_matmul(const Array& a, const Array& b, const MatmulOptions& options) {
@@ -184,7 +197,7 @@ Array batched_matmul(const Array& a, const Array& b, const Array* out) {
     if (a.shape()[axis] != b.shape()[axis])
       throw ShapeError("batched_matmul: batch dimensions must be equal, got " + a.shape().str() + " and " +
                        b.shape().str());
-  return product("batched_matmul", a, b, {}, out);
+  return matmul_product("batched_matmul", a, b, {}, out);
 }
 
 Array transpose(const Array& a) {

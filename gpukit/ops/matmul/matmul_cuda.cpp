@@ -80,10 +80,8 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
                                       (options.precision == MatmulPrecision::automatic && !env::allow_tf32()));
   const bool any_order = runtime::determinism() != env::Determinism::batch_invariant;
   if (wanted == MatmulKernel::gemv || (wanted == MatmulKernel::automatic && any_order)) {
-    const GemvProduct product{space.m,     space.n,     space.k,       space.a_m,     space.a_k, space.b_k, space.b_n,
-                              space.out_m, space.out_n, is_aligned(a), is_aligned(b), a.dtype(), out};
     if (space.batches == 1)
-      if (const auto plan = plan_gemv(product)) return *plan;
+      if (const auto plan = plan_gemv(gemv_product(space, a, b, out))) return *plan;
     if (wanted == MatmulKernel::gemv)
       refuse("gemv", "a vector and a matrix of float16 or bfloat16 whose rows start at multiples of 16 bytes", a, b);
   }

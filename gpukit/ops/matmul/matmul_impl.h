@@ -13,6 +13,12 @@ namespace gpukit {
 /// The dtype a product can be stored in straight from its sums: float32 for 16-bit floats, int32 for int8, else itself.
 DType matmul_wide_dtype(DType dtype);
 
+/// matmul under the name of `op`.
+Array matmul_product(const char* op, const Array& a, const Array& b, const MatmulOptions& options, const Array* out);
+
+/// Of two matrices, into one with these strides.
+MatmulSpace matrix_space(const Dims& out_strides, const Array& a, const Array& b);
+
 /// The product of the transposes, b^T a^T, into the transposed output.
 MatmulSpace transposed(const MatmulSpace& space);
 

@@ -7,6 +7,7 @@
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/common/scales.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/matmul/quantized/sum_order.cuh"
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"
@@ -124,9 +125,15 @@ bool lies_anyhow(const Array& x) {
          runtime::determinism() == env::Determinism::batch_invariant;
 }
 
+Array copy_to_workspace(const Array& x, Temporaries& temporaries) {
+  const Array dense = temporaries.empty_like(x);
+  copy_into(dense, x);
+  return dense;
+}
+
 /// The product of checked arguments, but for its result.
 ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, const Array* ids,
-                    const ScaledMatmulOptions& options) {
+                    const ScaledMatmulOptions& options, Temporaries& temporaries) {
   const bool grouped = ids != nullptr;
   check_formats(op, a.data.dtype(), b.data.dtype(), grouped);
   check_device(op, "b", b.data, a.data);
@@ -149,8 +156,8 @@ ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, cons
   ScaledProduct p;
   p.a = a;
   p.b = b;
-  if (!grouped && lies_anyhow(a.data)) p.a.data = copy(a.data);
-  if (lies_anyhow(a.scale)) p.a.scale = copy(a.scale);
+  if (!grouped && lies_anyhow(a.data)) p.a.data = copy_to_workspace(a.data, temporaries);
+  if (lies_anyhow(a.scale)) p.a.scale = copy_to_workspace(a.scale, temporaries);
   // One row lies as a matrix of its own, whatever it is a slice of.
   if (!grouped && !vector && a.data.shape(0) == 1) p.a.data = p.a.data.squeeze(0);
   if (p.a.data.ndim() == 1) p.a.data = p.a.data.expand_dims(0);
@@ -193,14 +200,15 @@ ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, cons
 
 Array product(const char* op, const Quantized& a, const Quantized& b, const Array* ids,
               const ScaledMatmulOptions& options, const Array* out) {
-  ScaledProduct p = check(op, a, b, ids, options);
+  Temporaries temporaries(op);
+  ScaledProduct p = check(op, a, b, ids, options, temporaries);
   ScaledSpace& s = p.space;
   const bool vector = a.data.ndim() == 1;
   const DType wanted = choose_out(op, options, a, b, out);
   const Array target = result(op, out, vector ? Dims{s.n} : Dims{s.m, s.n}, wanted, a.data.device());
   if (target.size() == 0) return target;
   const bool buffer = out != nullptr && (shares_memory(target, p) || (ids == nullptr && lies_anyhow(target)));
-  p.out = buffer ? Array::empty_like(target) : target;
+  p.out = buffer ? temporaries.empty_like(target) : target;
   s.out = code_of(op, "out", wanted);
   s.out_m = vector ? 0 : p.out.strides()[0];
   s.out_n = p.out.strides()[p.out.ndim() - 1];
@@ -214,6 +222,11 @@ Array product(const char* op, const Quantized& a, const Quantized& b, const Arra
 
 }  // namespace
 
+Array scaled_product(const char* op, const Quantized& a, const Quantized& b, const ScaledMatmulOptions& options,
+                     const Array* out) {
+  return product(op, a, b, nullptr, options, out);
+}
+
 Array scaled_matmul(const Quantized& a, const Quantized& b, const ScaledMatmulOptions& options, const Array* out) {
   return product("scaled_matmul", a, b, nullptr, options, out);
 }
@@ -226,7 +239,8 @@ Array grouped_matmul(const Quantized& a, const Quantized& b, const Array& row_ex
 std::string explain_grouped_matmul(const Quantized& a, const Quantized& b, const Array& row_expert_ids,
                                    const ScaledMatmulOptions& options) {
   constexpr const char* kOp = "explain_grouped_matmul";
-  ScaledProduct p = check(kOp, a, b, &row_expert_ids, options);
+  Temporaries temporaries(kOp);
+  ScaledProduct p = check(kOp, a, b, &row_expert_ids, options, temporaries);
   const DType out = choose_out(kOp, options, a, b, nullptr);
   std::string text = a.data.shape().str() + " of " + name(a.data.dtype()) + " by experts " + b.data.shape().str() +
                      " of " + name(b.data.dtype()) + " into " + name(out) + " on " + str(a.data.device()) + ": ";

@@ -5,6 +5,7 @@
 
 #include "gpukit/ops/matmul/matmul.h"
 #include "gpukit/ops/matmul/plan/scaled_problem.cuh"
+#include "gpukit/ops/matmul/scaled_matmul.h"
 #include "gpukit/ops/quantize/quantize.h"
 
 namespace gpukit {
@@ -20,6 +21,10 @@ struct ScaledProduct {
 
   bool of_integers() const { return space.a.code == Code::int8 || space.a.code == Code::int4; }
 };
+
+/// scaled_matmul under the name of `op`.
+Array scaled_product(const char* op, const Quantized& a, const Quantized& b, const ScaledMatmulOptions& options,
+                     const Array* out);
 
 namespace cpu {
 void scaled_matmul(const ScaledProduct& product);

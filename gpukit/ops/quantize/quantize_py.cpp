@@ -1,27 +1,11 @@
-#include "gpukit/ops/quantize/quantize.h"
+#include "gpukit/ops/quantize/quantize_py.h"
 
 #include <nanobind/stl/string.h>
-
-#include "gpukit/python/bind.h"
 
 namespace gpukit {
 namespace {
 
 using ArrayTuple = nb::typed<nb::tuple, Array, nb::ellipsis>;
-
-/// The name of a format, or the dtype of its codes.
-DType to_format(nb::handle value) {
-  std::string text;
-  if (nb::try_cast(value, text)) {
-    if (text == "fp8_e4m3") return DType::float8_e4m3;
-    if (text == "fp8_e5m2") return DType::float8_e5m2;
-    if (text == "nvfp4") return DType::float4_e2m1;
-    if (text != "int8" && text != "int4")
-      throw ArgumentError("quantize", "format", "be 'fp8_e4m3', 'fp8_e5m2', 'int8', 'int4' or 'nvfp4'",
-                          "'" + text + "'");
-  }
-  return python::to_dtype(value);
-}
 
 QuantizeBlock default_block(DType format) {
   switch (format) {
@@ -29,22 +13,6 @@ QuantizeBlock default_block(DType format) {
     case DType::float4_e2m1: return {1, 16};
     default: return kPerRow;
   }
-}
-
-/// None, 'tensor', 'row', a number of columns, or (rows, columns).
-QuantizeBlock to_block(DType format, nb::handle value) {
-  if (value.is_none()) return default_block(format);
-  std::string text;
-  if (nb::try_cast(value, text)) {
-    if (text == "tensor") return kPerTensor;
-    if (text == "row") return kPerRow;
-    throw ArgumentError("quantize", "block", "be 'tensor', 'row', a number of columns or (rows, columns)",
-                        "'" + text + "'");
-  }
-  const Dims sizes = python::to_dims("quantize", value);
-  if (sizes.rank() > 2 || sizes.rank() == 0 || sizes[0] < 1 || sizes[sizes.rank() - 1] < 1)
-    throw ArgumentError("quantize", "block", "be 'tensor', 'row', a number of columns or (rows, columns)", sizes.str());
-  return sizes.rank() == 1 ? QuantizeBlock{1, sizes[0]} : QuantizeBlock{sizes[0], sizes[1]};
 }
 
 /// The caller's tuple as parts, in the order in which quantize returns them.
@@ -67,6 +35,34 @@ ArrayTuple to_tuple(Quantized&& q) {
 }
 
 }  // namespace
+
+DType python::to_format(nb::handle value) {
+  std::string text;
+  if (nb::try_cast(value, text)) {
+    if (text == "fp8_e4m3") return DType::float8_e4m3;
+    if (text == "fp8_e5m2") return DType::float8_e5m2;
+    if (text == "nvfp4") return DType::float4_e2m1;
+    if (text != "int8" && text != "int4")
+      throw ArgumentError("quantize", "format", "be 'fp8_e4m3', 'fp8_e5m2', 'int8', 'int4' or 'nvfp4'",
+                          "'" + text + "'");
+  }
+  return to_dtype(value);
+}
+
+QuantizeBlock python::to_block(DType format, nb::handle value) {
+  if (value.is_none()) return default_block(format);
+  std::string text;
+  if (nb::try_cast(value, text)) {
+    if (text == "tensor") return kPerTensor;
+    if (text == "row") return kPerRow;
+    throw ArgumentError("quantize", "block", "be 'tensor', 'row', a number of columns or (rows, columns)",
+                        "'" + text + "'");
+  }
+  const Dims sizes = to_dims("quantize", value);
+  if (sizes.rank() > 2 || sizes.rank() == 0 || sizes[0] < 1 || sizes[sizes.rank() - 1] < 1)
+    throw ArgumentError("quantize", "block", "be 'tensor', 'row', a number of columns or (rows, columns)", sizes.str());
+  return sizes.rank() == 1 ? QuantizeBlock{1, sizes[0]} : QuantizeBlock{sizes[0], sizes[1]};
+}
 
 void bind_quantize(nb::module_& m) {
   using namespace python;

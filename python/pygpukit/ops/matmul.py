@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pygpukit._core import (
     GPUArray,
+    Weight,
     batched_matmul,
     bitcast,
     default_device,
@@ -28,6 +29,7 @@ from pygpukit._core import (
 from pygpukit.errors import DTypeError, ShapeError, UnsupportedError
 
 __all__ = [
+    "Weight",
     "batched_matmul",
     "dequantize",
     "explain_grouped_matmul",

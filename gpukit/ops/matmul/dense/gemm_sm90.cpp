@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/hopper/pdl.h"
 
@@ -144,19 +145,26 @@ struct FewInstance {
 };
 constexpr FewInstance kFewInstances[] = {{16, 4, false}, {16, 4, true},  {16, 2, false}, {32, 4, false},
                                          {32, 4, true},  {32, 2, false}, {64, 2, false}};
-const std::vector<jit::KernelSet> few_kernels = [] {
+/// What an instance of gemm90_few is made for: results of the inputs' dtype, of float32, or a layer.
+enum class FewEnd { same, wide, linear };
+std::vector<jit::KernelSet> make_few(FewEnd end) {
   std::vector<jit::KernelSet> sets;
   for (const auto& [columns, depth, by_warps] : kFewInstances)
     sets.emplace_back("gpukit/ops/matmul/dense/gemm_sm90_swap_ab.cuh",
-                      std::vector{"gpukit::gemm90_few<{T}, " + std::to_string(columns) + ", " + std::to_string(depth) +
+                      std::vector{(end == FewEnd::linear ? std::string("gpukit::gemm90_few_linear<{T}, ")
+                                   : end == FewEnd::same ? std::string("gpukit::gemm90_few<{T}, {T}, ")
+                                                         : std::string("gpukit::gemm90_few<{T}, float, ")) +
+                                  std::to_string(columns) + ", " + std::to_string(depth) +
                                   (by_warps ? ", true>" : ", false>")},
                       std::vector{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
   return sets;
-}();
-const jit::KernelSet& few_kernel(int columns, const Gemm90Few& few) {
+}
+const std::vector<jit::KernelSet> few_kernels[] = {make_few(FewEnd::same), make_few(FewEnd::wide),
+                                                   make_few(FewEnd::linear)};
+const jit::KernelSet& few_kernel(FewEnd end, int columns, const Gemm90Few& few) {
   const FewInstance wanted = {columns, few.depth, few.by_warps};
   const auto* const at = std::find(kFewInstances, std::end(kFewInstances), wanted);
-  return few_kernels[static_cast<size_t>(at - kFewInstances)];
+  return few_kernels[static_cast<size_t>(end)][static_cast<size_t>(at - kFewInstances)];
 }
 
 /// A stack of matrices in elements: `lane` is the axis that is not K.
@@ -309,7 +317,7 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
                      (a.lanes == 1 || fits_engine(out_m, out_bytes)) &&
                      (space.batches == 1 || fits_engine(*out_batch, out_bytes));
 
-  const bool thin = boxes && a.lanes <= kThin && !*turn_a, few = thin && *types == Types::same && !*turn_b;
+  const bool thin = boxes && a.lanes <= kThin && !*turn_a, few = thin && (*types == Types::same || *types == Types::wide) && !*turn_b;
   const int forced = forced_tile.load(std::memory_order_relaxed);
   const auto fastest = [&] {
     int best = -1;
@@ -339,7 +347,7 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
         plan_gemm90_few(a.lanes, {b.lanes, b.lane_stride, b.batch_stride, space.batches, static_cast<int>(bytes)},
                         space.k, facts.sm_count);
     plan.few = cut.few;
-    chosen = {Types::same, plan.few.rows, cut.columns, false, false, Store::elements, 0};
+    chosen = {*types, plan.few.rows, cut.columns, false, false, Store::elements, 0};
   } else {
     plan.instance = fastest();
     if (plan.instance < 0) return std::nullopt;
@@ -394,30 +402,42 @@ bool fused_gemm90_overlaps(const Gemm90Tile& tile, int64_t k, int64_t tiles, int
   return should_overlap(tiles, sm_count) && tiles <= 2 * sm_count && gemm90_overlaps(tile, k);
 }
 
-void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b) {
-  const Array& left = plan.swapped ? b : a;
-  const Array& right = plan.swapped ? a : b;
+namespace {
+
+jit::LaunchConfig config_of(const Gemm90Plan& plan) {
   const bool few = plan.few.rows > 0;
   const int threads = few ? plan.few.threads() : plan.tile.threads();
   const int shared = few ? plan.few.shared_bytes(plan.tile.columns) : plan.tile.shared_bytes();
-  const jit::LaunchConfig config{.grid_x = plan.grid,
-                                 .block_x = static_cast<unsigned>(threads),
-                                 .shared_bytes = static_cast<unsigned>(shared),
-                                 .overlaps = plan.overlaps};
-  const jit::KernelSet& set =
-      few ? few_kernel(plan.tile.columns, plan.few) : kernels[static_cast<size_t>(plan.instance)];
-  const jit::Kernel& kernel = set.get(0, a.dtype());
-  if (few) {
-    jit::launch(kernel, out.device(), config, jit::Boxes{read(left), plan.a}, jit::Boxes{read(right), plan.b},
+  return {.grid_x = plan.grid,
+          .block_x = static_cast<unsigned>(threads),
+          .shared_bytes = static_cast<unsigned>(shared),
+          .overlaps = plan.overlaps};
+}
+
+}  // namespace
+
+void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b) {
+  const Array& left = plan.swapped ? b : a;
+  const Array& right = plan.swapped ? a : b;
+  const jit::LaunchConfig config = config_of(plan);
+  const jit::Boxes of_left{read(left), plan.a}, of_right{read(right), plan.b};
+  if (plan.few.rows > 0) {
+    const FewEnd end = out.dtype() == a.dtype() ? FewEnd::same : FewEnd::wide;
+    jit::launch(few_kernel(end, plan.tile.columns, plan.few).get(0, a.dtype()), out.device(), config, of_left, of_right,
                 write(out), read(left), plan.space, plan.few);
-  } else if (plan.tile.store == Store::elements) {
-    // The third map is not read; any will do.
-    jit::launch(kernel, out.device(), config, jit::Boxes{read(left), plan.a}, jit::Boxes{read(right), plan.b},
-                jit::Boxes{read(left), plan.a}, write(out), plan.space);
-  } else {
-    jit::launch(kernel, out.device(), config, jit::Boxes{read(left), plan.a}, jit::Boxes{read(right), plan.b},
-                jit::Boxes{write(out), plan.out}, write(out), plan.space);
+    return;
   }
+  // Where elements are stored one by one the third map is not read; any will do.
+  const jit::Boxes results = plan.tile.store == Store::elements ? of_left : jit::Boxes{write(out), plan.out};
+  jit::launch(kernels[static_cast<size_t>(plan.instance)].get(0, a.dtype()), out.device(), config, of_left, of_right,
+              results, write(out), plan.space);
+}
+
+void launch_gemm90_few_linear(const Gemm90Plan& plan, const Array& out, const Array& input, const Array& weight,
+                              const LinearSteps& steps, const Array& bias, const Array& residual) {
+  jit::launch(few_kernel(FewEnd::linear, plan.tile.columns, plan.few).get(0, input.dtype()), out.device(),
+              config_of(plan), jit::Boxes{read(weight), plan.a}, jit::Boxes{read(input), plan.b}, write(out),
+              read(weight), plan.space, plan.few, read_if(bias), read_if(residual), steps);
 }
 
 }  // namespace gpukit::cuda

@@ -62,5 +62,9 @@ void force_gemm90_tile(int rows, int columns, bool swapped);
 
 std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts);
 void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b);
+/// A layer of few rows, by a plan for input @ weight.T with few.rows > 0. Elements of bias are dense, as are rows of
+/// residual.
+void launch_gemm90_few_linear(const Gemm90Plan& plan, const Array& out, const Array& input, const Array& weight,
+                              const LinearSteps& steps, const Array& bias, const Array& residual);
 
 }  // namespace gpukit::cuda

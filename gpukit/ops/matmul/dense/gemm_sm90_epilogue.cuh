@@ -129,7 +129,7 @@ struct Finish {
   template <int N, typename Sum>
   GPUKIT_DEVICE void apply(float (&d)[N / 2], const Sum* from, const Operands<N>& o, const Gemm90At&) const {
 #pragma unroll
-    for (int i = 0; i < N / 2; ++i) d[i] = static_cast<float>(from[i]) * o.scale_m[i / 2 % 2];
+    for (int i = 0; i < N / 2; ++i) d[i] = __fmul_rn(static_cast<float>(from[i]), o.scale_m[i / 2 % 2]);
     if (Steps & kScales && scale_n != nullptr && e.scale_n != 0) {
 #pragma unroll
       for (int i = 0; i < N / 2; ++i) d[i] *= i % 2 ? o.scale[i / 4].y : o.scale[i / 4].x;
@@ -138,18 +138,18 @@ struct Finish {
 #pragma unroll
       for (int i = 0; i < N / 2; ++i) {
         const auto& pair = reinterpret_cast<const OutPair<Out>&>(o.bias[i / 4]);
-        d[i] += load(i % 2 ? pair.y : pair.x);
+        d[i] = __fadd_rn(d[i], load(i % 2 ? pair.y : pair.x));
       }
     }
-    if (Steps & kBias && e.activation == Activation::relu) {
+    if (Steps & kBias && e.activation == ActivationCode::relu) {
 #pragma unroll
       for (int i = 0; i < N / 2; ++i) d[i] = d[i] > 0.0f || d[i] != d[i] ? d[i] : 0.0f;  // NaN stays
     }
-    if (Steps & kBias && e.activation == Activation::gelu) {
+    if (Steps & kBias && e.activation == ActivationCode::gelu) {
 #pragma unroll
       for (int i = 0; i < N / 2; ++i) d[i] = gelu_short(d[i]);
     }
-    if (Steps & kBias && e.activation == Activation::silu) {
+    if (Steps & kBias && e.activation == ActivationCode::silu) {
 #pragma unroll
       for (int i = 0; i < N / 2; ++i) d[i] = silu_short(d[i]);
     }

@@ -1,6 +1,6 @@
 // Sizes of a product on sm_90a, and of the tiles it is cut into: shared by host and device.
 #pragma once
-#include "gpukit/ops/common/types.cuh"
+#include "gpukit/ops/matmul/dense/linear_steps.cuh"
 
 namespace gpukit {
 
@@ -13,11 +13,9 @@ struct Gemm90Space {
 
 /// What happens to a sum before it is rounded and stored: times alpha, scale_m of its row and scale_n of its column,
 /// plus bias, through an activation, plus residual. What an array is missing for is left out.
-enum class Activation : int32_t { none, relu, gelu, silu };
-
 struct Gemm90Epilogue {
   float alpha;
-  Activation activation;
+  ActivationCode activation;
   int32_t scale_m, scale_n;  // 0 where one scale serves all rows or columns, else 1
 };
 

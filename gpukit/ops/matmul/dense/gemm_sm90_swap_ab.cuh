@@ -11,6 +11,7 @@
 #include "gpukit/ops/hopper/pdl.cuh"
 #include "gpukit/ops/hopper/wgmma.cuh"
 #include "gpukit/ops/matmul/dense/gemm_sm90_epilogue.cuh"
+#include "gpukit/ops/matmul/dense/linear_end.cuh"
 
 namespace gpukit {
 
@@ -104,6 +105,38 @@ struct FewBlocks : FewSums {
     for (int h = 0; h < 2; ++h) slice.weights[h] = inside ? b[min(first + h * 8, s.m - 1) / 128 * b_n + i] : -0.0f;
 #pragma unroll
     for (int c = 0; c < Columns / 4; ++c) slice.columns[c] = inside ? a[min(few_column(c), s.n - 1) * a_m + i] : 1.0f;
+  }
+};
+
+/// The steps of a layer.
+template <typename T>
+struct FewLinear : FewSums {
+  template <int Columns>
+  struct Operands {
+    T bias[2], residual[Columns / 2];
+  };
+  const LinearSteps& e;
+  const T* bias;
+  const T* residual;
+
+  GPUKIT_DEVICE FewLinear(const LinearSteps& e, const T* bias, const T* residual)
+      : e(e), bias(bias), residual(residual) {}
+
+  using FewSums::fetch;
+  template <int Columns>
+  GPUKIT_DEVICE void fetch(Operands<Columns>& o, const Gemm90Space& s, int first) const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) o.bias[h] = bias != nullptr ? bias[min(first + h * 8, s.m - 1)] : store<T>(-0.0f);
+#pragma unroll
+    for (int j = 0; j < Columns / 2; ++j) {
+      const int weight = min(first + j / 2 % 2 * 8, s.m - 1), column = min(few_column(j / 4 * 2 + j % 2), s.n - 1);
+      o.residual[j] = residual != nullptr ? residual[column * e.residual_m + weight] : store<T>(-0.0f);
+    }
+  }
+  template <int Columns>
+  GPUKIT_DEVICE void apply(float (&d)[Columns / 2], const Operands<Columns>& o) const {
+#pragma unroll
+    for (int j = 0; j < Columns / 2; ++j) d[j] = end_layer(d[j], e, load(o.bias[j / 2 % 2]), load(o.residual[j]));
   }
 };
 
@@ -238,6 +271,8 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
   if constexpr (kByWarps) {
     for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x)) {
       const int batch = batch_of(tile), row = row_of(tile, batch);
+      typename F::template Operands<Columns> operands;
+      finish.fetch(operands, s, row + warp * 16 + lane / 4);
       float d[Columns / 2] = {};
       for (int i = 0; i < few.fills; ++i, advance(1)) {
         barrier_wait(full + stage * 8, phase);
@@ -252,6 +287,7 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
         __syncwarp();
         if (lane == 0) barrier_arrive(empty + stage * 8);
       }
+      finish.apply(d, operands);
       store_few<Out, Columns>(out + batch * s.out_batch, d, s, row + warp * 16, min(row + few.rows, s.m));
     }
     return;
@@ -332,11 +368,20 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
   }
 }
 
+template <typename T, typename Out, int Columns, int kDepth, bool kByWarps>
+__global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
+    gemm90_few(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
+               const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few) {
+  run_gemm90_few<T, Out, Columns, kDepth, kByWarps>(&a, &b, out, weights, s, few, FewSums{});
+}
+
+/// A layer.
 template <typename T, int Columns, int kDepth, bool kByWarps>
 __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
-    gemm90_few(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const T* weights,
-               const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few) {
-  run_gemm90_few<T, T, Columns, kDepth, kByWarps>(&a, &b, out, weights, s, few, FewSums{});
+    gemm90_few_linear(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const T* weights,
+                      const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few, const T* bias,
+                      const T* residual, const __grid_constant__ LinearSteps e) {
+  run_gemm90_few<T, T, Columns, kDepth, kByWarps>(&a, &b, out, weights, s, few, FewLinear<T>(e, bias, residual));
 }
 
 /// FP8 operands, stages of kDeep slices, with scales of the tensor or of rows, and a bias.

@@ -5,6 +5,7 @@
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/matmul/dense/gemv_problem.cuh"
 
 namespace gpukit::cuda {
@@ -15,6 +16,8 @@ const std::vector<DType> kDTypes = {DType::float16, DType::bfloat16};
 
 const jit::KernelSet rows(kSource, {"gpukit::gemv<{T}, {T}, 1, 8, 2>"}, kDTypes);
 const jit::KernelSet wide_rows(kSource, {"gpukit::gemv<{T}, float, 1, 8, 2>"}, kDTypes);
+
+const jit::KernelSet layers(kSource, {"gpukit::gemv_linear<{T}, 1, 8, 2>"}, kDTypes);
 
 /// Lanes with 8 outputs each, blocks that share k.
 struct Columns {
@@ -39,6 +42,11 @@ int columns_for(int64_t n, int64_t k) {
 }
 
 }  // namespace
+
+GemvProduct gemv_product(const MatmulSpace& space, const Array& a, const Array& b, DType out) {
+  return {space.m,     space.n,     space.k,       space.a_m,     space.a_k, space.b_k, space.b_n,
+          space.out_m, space.out_n, is_aligned(a), is_aligned(b), a.dtype(), out};
+}
 
 std::optional<GemvPlan> plan_gemv(const GemvProduct& s) {
   constexpr int64_t kVector = 8;  // elements in 16 bytes
@@ -83,6 +91,13 @@ void launch_gemv(const GemvPlan& plan, const Array& out, const Array& a, const A
   const GemvSpace space{.n = plan.n, .k = plan.k, .w_stride = plan.w_stride, .out_stride = plan.out_stride};
   jit::launch(set.get(0, a.dtype()), out.device(), {.grid_x = plan.grid, .block_x = plan.block}, write(out), read(w),
               read(x), space);
+}
+
+void launch_gemv_linear(const GemvPlan& plan, const Array& out, const Array& input, const Array& weight,
+                        const LinearSteps& steps, const Array& bias, const Array& residual) {
+  const GemvSpace space{.n = plan.n, .k = plan.k, .w_stride = plan.w_stride, .out_stride = plan.out_stride};
+  jit::launch(layers.get(0, input.dtype()), out.device(), {.grid_x = plan.grid, .block_x = plan.block}, write(out),
+              read(weight), read(input), space, read_if(bias), read_if(residual), steps);
 }
 
 }  // namespace gpukit::cuda

@@ -6,6 +6,7 @@
 #include "gpukit/ops/common/half.cuh"
 #include "gpukit/ops/hopper/cluster.cuh"
 #include "gpukit/ops/matmul/dense/gemv_problem.cuh"
+#include "gpukit/ops/matmul/dense/linear_end.cuh"
 
 namespace gpukit {
 
@@ -49,8 +50,9 @@ GPUKIT_DEVICE void unpack(float (&to)[8], const uint4& v) {
 
 /// Rows of w contiguous along k. `kWarps` warps share `kRows` rows; each thread has kRows * kDepth loads under way. A
 /// block makes kRows * 8 / kWarps outputs. w, x and w_stride are multiples of 16 bytes, k of 8.
-template <typename T, typename Out, int kRows, int kWarps, int kDepth>
-__global__ void __launch_bounds__(kGemvThreads) gemv(Out* out, const T* w, const T* x, GemvSpace s) {
+/// `end` makes a result of the sum of an output.
+template <typename T, typename Out, int kRows, int kWarps, int kDepth, typename End>
+GPUKIT_DEVICE void run_gemv(Out* out, const T* w, const T* x, const GemvSpace& s, const End& end) {
   constexpr int kGroups = kGemvThreads / 32 / kWarps, kStep = kWarps * 32 * 8;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * kGroups + warp / kWarps) * kRows;
@@ -104,7 +106,7 @@ __global__ void __launch_bounds__(kGemvThreads) gemv(Out* out, const T* w, const
   if constexpr (kWarps == 1) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
-      if (lane == r && row + r < s.n) out[(row + r) * s.out_stride] = store<Out>(sums[r]);
+      if (lane == r && row + r < s.n) out[(row + r) * s.out_stride] = store<Out>(end(sums[r], row + r));
   } else {
     __shared__ float partial[kGroups * kWarps][kRows];
 #pragma unroll
@@ -118,9 +120,24 @@ __global__ void __launch_bounds__(kGemvThreads) gemv(Out* out, const T* w, const
       float sum = partial[group * kWarps][r];
 #pragma unroll
       for (int i = 1; i < kWarps; ++i) sum += partial[group * kWarps + i][r];
-      if (at < s.n) out[at * s.out_stride] = store<Out>(sum);
+      if (at < s.n) out[at * s.out_stride] = store<Out>(end(sum, at));
     }
   }
+}
+
+template <typename T, typename Out, int kRows, int kWarps, int kDepth>
+__global__ void __launch_bounds__(kGemvThreads) gemv(Out* out, const T* w, const T* x, GemvSpace s) {
+  run_gemv<T, Out, kRows, kWarps, kDepth>(out, w, x, s, [](float sum, int64_t) { return sum; });
+}
+
+/// A layer of one row.
+template <typename T, int kRows, int kWarps, int kDepth>
+__global__ void __launch_bounds__(kGemvThreads)
+    gemv_linear(T* out, const T* w, const T* x, GemvSpace s, const T* bias, const T* residual,
+                const __grid_constant__ LinearSteps e) {
+  run_gemv<T, T, kRows, kWarps, kDepth>(out, w, x, s, [&](float sum, int64_t at) {
+    return end_layer(sum, e, load_or_nothing(bias, at), load_or_nothing(residual, at));
+  });
 }
 
 /// Blocks of gemv_columns on an SM. 0 leaves it to the compiler, which on SM 90 keeps more of them with fewer

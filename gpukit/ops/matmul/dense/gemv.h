@@ -5,6 +5,8 @@
 #include <string>
 
 #include "gpukit/array/array.h"
+#include "gpukit/ops/matmul/dense/linear_steps.cuh"
+#include "gpukit/ops/matmul/matmul_impl.h"
 
 namespace gpukit::cuda {
 
@@ -27,10 +29,15 @@ struct GemvProduct {
   DType input, out;
 };
 
+GemvProduct gemv_product(const MatmulSpace& space, const Array& a, const Array& b, DType out);
+
 /// nullopt where neither operand is a vector of 16-bit floats, there are batches, or something does not lie at
 /// multiples of 16 bytes. The order of sums depends on the sizes and the layout alone, and is not that of other
 /// products.
 std::optional<GemvPlan> plan_gemv(const GemvProduct& product);
 void launch_gemv(const GemvPlan& plan, const Array& out, const Array& a, const Array& b);
+/// A layer of one row, by a plan for input @ weight.T that is neither `columns` nor `w_is_a`. Bias and residual are dense.
+void launch_gemv_linear(const GemvPlan& plan, const Array& out, const Array& input, const Array& weight,
+                        const LinearSteps& steps, const Array& bias, const Array& residual);
 
 }  // namespace gpukit::cuda

@@ -281,7 +281,7 @@ bool launch_grouped90(const ScaledProduct& p) {
     return true;
   }
   const Gemm90Epilogue epilogue{.alpha = s.alpha,
-                                .activation = Activation::none,
+                                .activation = ActivationCode::none,
                                 .scale_m = scales_of(s.a, 0) == Scales::rows,
                                 .scale_n = scales_of(s.b, 7) == Scales::rows};
   jit::launch(kernel, device, config, rows, weights, write(p.out), read(sorted.list), read(sorted.order), plan->space,

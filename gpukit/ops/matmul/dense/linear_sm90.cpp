@@ -2,13 +2,18 @@
 #include <limits>
 #include <vector>
 
+#include "gpukit/base/env.h"
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/hopper/tensor_map.h"
 #include "gpukit/ops/matmul/dense/gemm_sm90.h"
-#include "gpukit/ops/matmul/linear.h"
+#include "gpukit/ops/matmul/dense/gemv.h"
+#include "gpukit/ops/matmul/dense/linear_steps_of.h"
+#include "gpukit/ops/matmul/linear_impl.h"
+#include "gpukit/ops/matmul/matmul_impl.h"
+#include "gpukit/runtime/session.h"
 
 namespace gpukit::cuda {
 namespace {
@@ -57,8 +62,14 @@ bool engine_takes(const Array& x) {
          (x.shape(0) == 1 || (x.strides()[0] > 0 && x.strides()[0] % 8 == 0));
 }
 
+/// Whether a fused kernel serves these weights, of any number of rows whose elements lie densely and aligned.
+bool has_kernel(const Array& weight) {
+  return weight.context().properties().sm_major == 9 && weight.shape(0) % 8 == 0 && weight.shape(1) > 0 &&
+         std::max(weight.shape(0), weight.shape(1)) <= kMaxExtent && engine_takes(weight);
+}
+
 bool fits(const Array& out, const Array& input, const Array& weight) {
-  return linear_has_kernel(weight) && out.shape(0) <= kMaxExtent && engine_takes(out) && engine_takes(input);
+  return has_kernel(weight) && out.shape(0) <= kMaxExtent && engine_takes(out) && engine_takes(input);
 }
 
 jit::Boxes boxes(const memory::Use& use, const Array& x, int columns, int rows) {
@@ -95,12 +106,6 @@ struct Shape {
 
 }  // namespace
 
-bool linear_has_kernel(const Array& weight) {
-  return weight.context().properties().sm_major == 9 &&
-         (weight.dtype() == DType::float16 || weight.dtype() == DType::bfloat16) && weight.shape(0) % 8 == 0 &&
-         weight.shape(1) > 0 && std::max(weight.shape(0), weight.shape(1)) <= kMaxExtent && engine_takes(weight);
-}
-
 LinearForm choose_linear_form(int64_t m, int64_t n, int64_t k, int loaded, int sm_count) {
   const auto slices = static_cast<double>(ceil_div(k, 64));
   const auto cost = [&](const Form& f) {
@@ -114,15 +119,20 @@ LinearForm choose_linear_form(int64_t m, int64_t n, int64_t k, int loaded, int s
   return best->tile;
 }
 
-bool launch_linear(const Array& out, const Array& input, const Array& weight, const LinearOptions& options) {
-  if (!fits(out, input, weight)) return false;
+namespace {
+
+bool is_dense(const Array& x) { return !x.defined() || x.strides()[x.ndim() - 1] == 1 || x.shape(-1) == 1; }
+
+/// Many rows: tiles of gemm_sm90.cuh with an epilogue.
+bool launch_tiles(const Array& out, const Array& input, const Array& weight, const LinearOptions& options) {
   const Array &bias = options.bias, &residual = options.residual;
-  if (bias.defined() && (!is_aligned(bias) || (bias.strides()[0] != 1 && bias.shape(0) > 1))) return false;
+  if (!fits(out, input, weight) || (bias.defined() && !is_aligned(bias))) return false;
   if (residual.defined() && !engine_takes(residual)) return false;
   const LinearForm form =
       choose_linear_form(out.shape(0), out.shape(1), input.shape(1), 1, runtime::current_sm_count(out.device()));
   const Shape shape(out, input, form, form.columns);
-  const Gemm90Epilogue epilogue{.alpha = options.alpha, .activation = options.activation, .scale_m = 0, .scale_n = 0};
+  const Gemm90Epilogue epilogue{
+      .alpha = options.alpha, .activation = code_of(options.activation), .scale_m = 0, .scale_n = 0};
   const bool first = bias.defined() || options.activation != Activation::none;
   const Steps steps = !residual.defined() ? Steps::bias : first ? Steps::both : Steps::residual;
   // The third map is read where there is a residual; else any will do.
@@ -134,8 +144,38 @@ bool launch_linear(const Array& out, const Array& input, const Array& weight, co
   return true;
 }
 
+}  // namespace
+
+bool launch_linear(const Array& out, const Array& input, const Array& weight, const LinearOptions& options) {
+  if (!is_dense(options.bias) || !is_dense(options.residual)) return false;
+  const LinearSteps steps = steps_of(options, options.residual);
+  const MatmulSpace space = matrix_space(out.strides(), input, weight.transpose());
+  const bool any_order = runtime::determinism() != env::Determinism::batch_invariant;
+  if (space.m == 1 && any_order) {
+    const auto plan = plan_gemv(gemv_product(space, input, weight, out.dtype()));
+    if (plan && !plan->columns && !plan->w_is_a) {
+      launch_gemv_linear(*plan, out, input, weight, steps, options.bias, options.residual);
+      return true;
+    }
+  }
+  if (weight.context().properties().sm_major != 9) return false;
+  const auto plan = plan_gemm90(space, {.input = input.dtype(),
+                                        .out = out.dtype(),
+                                        .a_aligned = is_aligned(input),
+                                        .b_aligned = is_aligned(weight),
+                                        .out_aligned = is_aligned(out),
+                                        .sm_count = runtime::current_sm_count(out.device())});
+  if (plan && plan->few.rows > 0 && plan->swapped) {
+    launch_gemm90_few_linear(*plan, out, input, weight, steps, options.bias, options.residual);
+    return true;
+  }
+  return launch_tiles(out, input, weight, options);
+}
+
 bool launch_linear_swiglu(const Array& out, const Array& input, const Array& gate, const Array& up) {
-  if (!fits(out, input, gate) || !engine_takes(up)) return false;
+  // Few rows are two products at the speed of memory.
+  constexpr int64_t kFewRows = 64;
+  if (out.shape(0) <= kFewRows || !fits(out, input, gate) || !engine_takes(up)) return false;
   const LinearForm form =
       choose_linear_form(out.shape(0), out.shape(1), input.shape(1), 2, runtime::current_sm_count(out.device()));
   const int columns = form.columns / 2;

@@ -183,7 +183,7 @@ bool launch_scaled_gemm90(const ScaledProduct& p) {
   if (of_b == Scales::rows && !is_aligned(p.b.scale)) return false;
 
   const Gemm90Epilogue epilogue{.alpha = s.alpha,
-                                .activation = Activation::none,
+                                .activation = ActivationCode::none,
                                 .scale_m = of_a == Scales::rows,
                                 .scale_n = of_b == Scales::rows};
   if (s.m <= (blocked ? kFewRowsInBlocks : kFewRows))
