@@ -28,6 +28,10 @@ GPUKIT_DEVICE uint32_t in_block(uint32_t shared, int block) {
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(shared), "r"(block));
   return at;
 }
+/// Arrives at a barrier of another block (in_block), or of this one.
+GPUKIT_DEVICE void arrive_in_block(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
 /// Stores at `at`, and counts the bytes at `barrier`, both in one block, when they are there.
 GPUKIT_DEVICE void send_to_block(uint32_t at, float first, float second, uint32_t barrier) {
   asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(at),

@@ -26,6 +26,16 @@ GPUKIT_DEVICE void tile_load(uint32_t to, const TileMap* map, uint32_t barrier, 
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "l"(policy)
       : "memory");
 }
+/// Into the same place of every block of the cluster that `blocks` has a bit for, each of which counts it at its own
+/// `barrier`.
+GPUKIT_DEVICE void tile_load_multicast(uint32_t to, const TileMap* map, uint32_t barrier, int x, int y, int z,
+                                       uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+      "{%3, %4, %5}], [%2], %6;" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "h"(blocks)
+      : "memory");
+}
 /// Bytes of global into shared memory, a multiple of 16 of both.
 GPUKIT_DEVICE void copy_bytes(uint32_t to, const void* from, int bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),

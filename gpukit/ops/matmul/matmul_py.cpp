@@ -63,7 +63,7 @@ void bind_matmul(nb::module_& m) {
       "out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).\n"
       "kernel='wgmma', 'mma', 'simt', 'gemv' or 'cublaslt' insists on one kind of kernel of a GPU; see "
       "explain_matmul.");
-  m.def("_force_wgmma_tile", &cuda::force_gemm90_tile, "rows"_a, "columns"_a, "swapped"_a,
+  m.def("_force_wgmma_tile", &cuda::force_gemm90_tile, "rows"_a, "columns"_a, "swapped"_a, "blocks"_a = 1,
         "For measuring: matrix products of more than 64 rows take this tile of sm_90 alone; rows=0 ends it.");
   m.def(
       "explain_matmul",

@@ -9,6 +9,7 @@
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/hopper/pdl.h"
+#include "gpukit/ops/matmul/plan/h200.h"
 
 namespace gpukit::cuda {
 namespace {
@@ -19,7 +20,7 @@ using Store = Gemm90Store;
 /// int32.
 enum class Types { same, wide, tf32, integers };
 
-/// `slice_ns` is what one slice of K takes a multiprocessor that has work for all its tensor cores (measured on an
+/// `slice_ns`, where it is not 0, is what one slice of K takes a multiprocessor that has work for all its tensor cores (measured on an
 /// H200, where products of any size and type run at these rates within a few percent).
 struct Instance {
   Types types;
@@ -27,37 +28,51 @@ struct Instance {
   bool turn_a, turn_b;
   Store store;
   double slice_ns;
+  int blocks = 1;  // of a cluster
 };
 
 constexpr Instance kInstances[] = {
-    {Types::same, 128, 256, false, false, Store::boxes, 680},
-    {Types::same, 128, 240, false, false, Store::boxes, 639},
-    {Types::same, 128, 224, false, false, Store::boxes, 598},
-    {Types::same, 128, 208, false, false, Store::boxes, 557},
-    {Types::same, 128, 192, false, false, Store::boxes, 517},
-    {Types::same, 128, 176, false, false, Store::boxes, 476},
-    {Types::same, 128, 160, false, false, Store::boxes, 435},
-    {Types::same, 128, 144, false, false, Store::boxes, 394},
-    {Types::same, 128, 128, false, false, Store::boxes, 353},
-    {Types::same, 128, 112, false, false, Store::boxes, 312},
-    {Types::same, 128, 96, false, false, Store::boxes, 271},
-    {Types::same, 128, 80, false, false, Store::boxes, 230},
-    {Types::same, 128, 64, false, false, Store::boxes, 190},
-    {Types::same, 64, 256, false, false, Store::boxes, 360},
-    {Types::same, 64, 192, false, false, Store::boxes, 278},
-    {Types::same, 64, 128, false, false, Store::boxes, 195},
-    {Types::same, 64, 96, false, false, Store::boxes, 154},
-    {Types::same, 64, 64, false, false, Store::boxes, 113},
-    {Types::same, 128, 256, false, false, Store::turned_boxes, 680},
-    {Types::same, 128, 224, false, false, Store::turned_boxes, 598},
-    {Types::same, 128, 192, false, false, Store::turned_boxes, 517},
-    {Types::same, 128, 176, false, false, Store::turned_boxes, 476},
-    {Types::same, 128, 160, false, false, Store::turned_boxes, 435},
-    {Types::same, 128, 144, false, false, Store::turned_boxes, 394},
-    {Types::same, 128, 128, false, false, Store::turned_boxes, 353},
-    {Types::same, 128, 112, false, false, Store::turned_boxes, 312},
-    {Types::same, 128, 96, false, false, Store::turned_boxes, 271},
-    {Types::same, 128, 80, false, false, Store::turned_boxes, 230},
+    // Both operands along K: by the costs of plan/h200.h.
+    {Types::same, 128, 256, false, false, Store::boxes, 0},
+    {Types::same, 128, 240, false, false, Store::boxes, 0},
+    {Types::same, 128, 192, false, false, Store::boxes, 0},
+    {Types::same, 128, 128, false, false, Store::boxes, 0},
+    {Types::same, 128, 96, false, false, Store::boxes, 0},
+    {Types::same, 128, 64, false, false, Store::boxes, 0},
+    {Types::same, 64, 128, false, false, Store::boxes, 0},
+    {Types::same, 64, 96, false, false, Store::boxes, 0},
+    {Types::same, 64, 64, false, false, Store::boxes, 0},
+    {Types::same, 128, 256, false, false, Store::boxes, 0, 2},
+    {Types::same, 128, 256, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 128, 224, false, false, Store::boxes, 0, 2},
+    {Types::same, 128, 224, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 128, 192, false, false, Store::boxes, 0, 2},
+    {Types::same, 128, 192, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 128, 176, false, false, Store::boxes, 0, 2},
+    {Types::same, 128, 176, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 128, 160, false, false, Store::boxes, 0, 2},
+    {Types::same, 128, 160, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 128, 144, false, false, Store::boxes, 0, 2},
+    {Types::same, 128, 144, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 128, 128, false, false, Store::boxes, 0, 2},
+    {Types::same, 128, 128, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 128, 112, false, false, Store::boxes, 0, 2},
+    {Types::same, 128, 112, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 128, 96, false, false, Store::boxes, 0, 2},
+    {Types::same, 128, 96, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 128, 80, false, false, Store::boxes, 0, 2},
+    {Types::same, 128, 80, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 64, 128, false, false, Store::boxes, 0, 2},
+    {Types::same, 64, 96, false, false, Store::boxes, 0, 2},
+    {Types::same, 64, 192, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 64, 160, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 64, 128, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 64, 112, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 64, 96, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 64, 80, false, false, Store::turned_boxes, 0, 2},
+    {Types::same, 64, 192, false, false, Store::turned_boxes, 0, 4},
+    {Types::same, 64, 128, false, false, Store::turned_boxes, 0, 4},
+    {Types::same, 64, 96, false, false, Store::turned_boxes, 0, 4},
     {Types::same, 128, 256, false, true, Store::boxes, 680},
     {Types::same, 128, 192, false, true, Store::boxes, 520},
     {Types::same, 128, 128, false, true, Store::boxes, 360},
@@ -119,6 +134,9 @@ std::optional<Types> types_of(DType input, DType out) {
 std::string name_of(const Instance& i) {
   constexpr const char* kOut[] = {"{T}", "float", "float", "int"};
   constexpr const char* kStore[] = {"boxes", "turned_boxes", "elements"};
+  if (i.blocks > 1)
+    return std::string("gpukit::gemm90_cluster<{T}, {T}, ") + std::to_string(i.rows) + ", " + std::to_string(i.columns) +
+           ", gpukit::Gemm90Store::" + kStore[static_cast<int>(i.store)] + ", " + std::to_string(i.blocks) + ">";
   return std::string("gpukit::gemm90<{T}, ") + kOut[static_cast<int>(i.types)] + ", " + std::to_string(i.rows) + ", " +
          std::to_string(i.columns) + ", " + std::to_string(i.turn_a) + ", " + std::to_string(i.turn_b) +
          ", gpukit::Gemm90Store::" + kStore[static_cast<int>(i.store)] + ">";
@@ -224,12 +242,18 @@ driver::BoxLayout out_layout(const Gemm90Tile& tile, int64_t rows, int64_t colum
   return l;
 }
 
+/// Blocks that run at once in clusters of so many: those of a cluster are neighbours, and of four some places stay empty.
+int blocks_at_once(int blocks, int sm_count) {
+  return (blocks <= 2 ? sm_count : sm_count * 10 / 11) / blocks * blocks;
+}
+
 /// Nanoseconds, for choosing among instances: the slices of the multiprocessor that has most of them. A thin product
 /// (one column of tiles) has to fetch every slice from memory, which all share.
-double estimate(const Instance& i, int64_t slice, int64_t m, int64_t n, int64_t k, int64_t batches, int sm_count) {
+double estimate_by_slices(const Instance& i, int64_t slice, int64_t m, int64_t n, int64_t k, int64_t batches, int sm_count) {
   constexpr double kBytesPerNs = 4300, kBytesPerNsOfOne = 104, kTileNs = 400;
-  const int64_t column_tiles = ceil_div(n, i.columns), tiles = ceil_div(m, i.rows) * column_tiles * batches;
-  const int64_t turns = ceil_div(tiles, sm_count);
+  const int64_t column_tiles = ceil_div(n, i.columns);
+  const int64_t tiles = ceil_div(m, i.rows * i.blocks) * i.blocks * column_tiles * batches;
+  const int64_t turns = ceil_div(tiles, blocks_at_once(i.blocks, sm_count));
   double slice_ns = i.slice_ns;
   if (column_tiles == 1) {
     const double share =
@@ -239,11 +263,32 @@ double estimate(const Instance& i, int64_t slice, int64_t m, int64_t n, int64_t 
   return static_cast<double>(turns) * (static_cast<double>(ceil_div(k, slice)) * slice_ns + kTileNs);
 }
 
+/// The same of 16-bit operands along K, whose rows lie `a_pitch` and `b_pitch` bytes apart.
+double estimate(const Instance& i, int64_t m, int64_t n, int64_t k, int64_t batches, int64_t a_pitch, int64_t b_pitch,
+                int sm_count) {
+  constexpr double kRowBytes = Gemm90Tile::kSliceBytes;
+  const int64_t tiles = ceil_div(m, i.rows * i.blocks) * i.blocks * ceil_div(n, i.columns) * batches;
+  const int64_t turns = ceil_div(tiles, blocks_at_once(i.blocks, sm_count)), slices = ceil_div(k, 64);
+  const double at_once = static_cast<double>(tiles) / static_cast<double>(turns);
+  const double elements = i.rows * i.columns, loaded = i.columns / static_cast<double>(i.blocks);
+  const double from_l2 =
+      kRowBytes * at_once * (i.rows / h200::l2_bytes_per_ns(a_pitch) + loaded / h200::l2_bytes_per_ns(b_pitch));
+  const double dram_ns = static_cast<double>((m + n) * k * 2 * batches) / h200::kDramBytesPerNs;
+  const double slice_ns = h200::beside(h200::kTensorNs * elements, from_l2, h200::kSliceNs,
+                                       (i.rows + i.columns) * kRowBytes / h200::kBytesPerNsOfOne,
+                                       dram_ns / static_cast<double>(turns * slices));
+  const double ns = static_cast<double>(turns) * (static_cast<double>(slices) * slice_ns + h200::kTileNs +
+                                                  h200::kElementNs * elements);
+  return i.store == Store::turned_boxes ? ns * h200::kSwapped : ns;
+}
+
 /// Up to 64 rows of a stand as columns, the smallest number that holds them. So do all rows where b lies along N in
 /// TF32: the unit takes such an operand on the left alone.
 constexpr int64_t kThin = 64;
 
-int tile_key(int rows, int columns, bool swapped) { return rows << 16 | columns << 1 | (swapped ? 1 : 0); }
+int tile_key(int rows, int columns, bool swapped, int blocks) {
+  return rows << 20 | columns << 8 | blocks << 1 | (swapped ? 1 : 0);
+}
 std::atomic<int> forced_tile{0};
 
 bool suits(const Instance& i, int64_t rows, bool thin) {
@@ -278,8 +323,8 @@ Gemm90Few cut_weights(int columns, int depth, const Gemm90Weights& weights, int6
 
 }  // namespace
 
-void force_gemm90_tile(int rows, int columns, bool swapped) {
-  forced_tile.store(rows == 0 ? 0 : tile_key(rows, columns, swapped), std::memory_order_relaxed);
+void force_gemm90_tile(int rows, int columns, bool swapped, int blocks) {
+  forced_tile.store(rows == 0 ? 0 : tile_key(rows, columns, swapped, blocks), std::memory_order_relaxed);
 }
 
 Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count, int least) {
@@ -326,12 +371,17 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
       const Instance& candidate = kInstances[i];
       const bool swap = candidate.store == Store::turned_boxes;
       if (candidate.types != *types || (candidate.store == Store::elements) == boxes ||
-          !suits(candidate, a.lanes, thin) || (forced != 0 && forced != tile_key(candidate.rows, candidate.columns, swap)))
+          !suits(candidate, a.lanes, thin) || candidate.blocks > facts.sm_count || (forced != 0 && forced != tile_key(candidate.rows, candidate.columns, swap, candidate.blocks)))
         continue;
       if (candidate.turn_a != (swap ? *turn_b : *turn_a) || candidate.turn_b != (swap ? *turn_a : *turn_b)) continue;
       const int64_t m = swap ? b.lanes : a.lanes, n = swap ? a.lanes : b.lanes;
+      const Side &rows = swap ? b : a, &columns = swap ? a : b;
       const double ns =
-          estimate(candidate, Gemm90Tile::kSliceBytes / bytes, m, n, space.k, space.batches, facts.sm_count);
+          *types == Types::same && !*turn_a && !*turn_b
+              ? estimate(candidate, m, n, space.k, space.batches, rows.lane_stride * bytes, columns.lane_stride * bytes,
+                         facts.sm_count)
+              : estimate_by_slices(candidate, Gemm90Tile::kSliceBytes / bytes, m, n, space.k, space.batches,
+                                   facts.sm_count);
       if (best < 0 || ns < best_ns) {
         best = i;
         best_ns = ns;
@@ -367,10 +417,14 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
   const int slice = plan.tile.slice();
   plan.a = layout(a, chosen.turn_a, space.k, space.batches, facts.input, slice, chosen.rows);
   plan.b = layout(b, chosen.turn_b, space.k, space.batches, facts.input, slice,
-                  few ? static_cast<int>(b.lanes) : chosen.columns);
-  const int64_t row_tiles = ceil_div(a.lanes, chosen.rows), tiles = row_tiles * ceil_div(b.lanes, chosen.columns);
+                  few ? static_cast<int>(b.lanes) : chosen.columns / chosen.blocks);
+  // A cluster walks over as many tiles below each other as it has blocks.
+  const int64_t row_tiles = ceil_div(a.lanes, chosen.rows * chosen.blocks);
+  const int64_t tiles = row_tiles * chosen.blocks * ceil_div(b.lanes, chosen.columns);
   if (tiles * space.batches > kMax) return std::nullopt;
-  plan.grid = static_cast<unsigned>(std::min<int64_t>(tiles * space.batches, facts.sm_count));
+  plan.blocks = chosen.blocks;
+  plan.grid = static_cast<unsigned>(
+      std::min<int64_t>(tiles * space.batches, blocks_at_once(chosen.blocks, facts.sm_count)));
   plan.overlaps = should_overlap(tiles * space.batches, facts.sm_count) && (few || gemm90_overlaps(plan.tile, space.k));
   plan.space = {.m = static_cast<int32_t>(a.lanes),
                 .n = static_cast<int32_t>(b.lanes),
@@ -391,7 +445,7 @@ std::string Gemm90Plan::str() const {
          "x" + std::to_string(tile.slice()) + (swapped ? ", sides swapped" : "") + ", " +
          std::to_string(few.rows > 0 ? few.stages : tile.stages()) + " stages, a along " + along(turn_a, "m") +
          ", b along " + along(turn_b, "n") + ", stored by " + (tile.store == Store::elements ? "element" : "box") +
-         ", " + std::to_string(grid) + " blocks";
+         ", " + std::to_string(grid) + " blocks" + (blocks > 1 ? " in clusters of " + std::to_string(blocks) : "");
 }
 
 bool gemm90_overlaps(const Gemm90Tile& tile, int64_t k) {

@@ -4,6 +4,7 @@
 // One accumulator an element, K in ascending steps of 32 bytes: the bits of an element depend on its row and column
 // alone, not on the tile, the grid or the neighbours. FP8 products are summed in slices (wgmma.cuh).
 #pragma once
+#include "gpukit/ops/hopper/cluster.cuh"
 #include "gpukit/ops/hopper/pdl.cuh"
 #include "gpukit/ops/hopper/wgmma.cuh"
 #include "gpukit/ops/matmul/dense/gemm_sm90_epilogue.cuh"
@@ -13,6 +14,7 @@ namespace gpukit {
 /// All tiles of the output, and where each stands.
 struct AllTiles {
   static constexpr bool kScattered = false;
+  static constexpr int kBlocks = 1;  // of a cluster, which share the columns of b
 
   template <int Rows, int Columns>
   GPUKIT_DEVICE int count(const Gemm90Space& s) const {
@@ -26,6 +28,24 @@ struct AllTiles {
     const int group = tile / (s.group * column_tiles), in_group = tile - group * s.group * column_tiles;
     const int rows = min(s.group, row_tiles - group * s.group);
     return {(group * s.group + in_group % rows) * Rows, in_group / rows * Columns, batch};
+  }
+};
+
+/// The blocks of a cluster have tiles below each other: what they read of b is the same.
+template <int kClusterBlocks>
+struct ClusterTiles {
+  static constexpr bool kScattered = false;
+  static constexpr int kBlocks = kClusterBlocks;
+
+  template <int Rows, int Columns>
+  GPUKIT_DEVICE int count(const Gemm90Space& s) const {
+    return AllTiles{}.count<Rows * kBlocks, Columns>(s) * kBlocks;
+  }
+  template <int Rows, int Columns>
+  GPUKIT_DEVICE Gemm90At at(const Gemm90Space& s, int tile) const {
+    Gemm90At first = AllTiles{}.at<Rows * kBlocks, Columns>(s, tile / kBlocks);
+    first.row += tile % kBlocks * Rows;
+    return first;
   }
 };
 
@@ -47,8 +67,8 @@ struct Gemm90Ring {
   }
 };
 
-/// The ring as a consumer sees it.
-template <int Stages, int StageBytes>
+/// The ring as a consumer sees it. A stage that a cluster fills together is released in all its blocks.
+template <int Stages, int StageBytes, int kBlocks = 1>
 struct Gemm90Slices {
   uint32_t base, full, empty;
   bool releases;
@@ -60,7 +80,13 @@ struct Gemm90Slices {
     return base + ring.stage * StageBytes;
   }
   GPUKIT_DEVICE void release(int stage) const {
-    if (releases) barrier_arrive(empty + stage * 8);
+    if (!releases) return;
+    if constexpr (kBlocks == 1) {
+      barrier_arrive(empty + stage * 8);
+    } else {
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) arrive_in_block(in_block(empty + stage * 8, block));
+    }
   }
 };
 
@@ -179,6 +205,9 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   constexpr Gemm90Tile kTile{Rows, Columns, sizeof(T), sizeof(Out), kStore};
   constexpr int kStages = kTile.stages(), kConsumers = kTile.consumers(), kSlice = kTile.slice();
   constexpr int kStageBytes = kTile.a_bytes() + kTile.b_bytes(), kLoaders = 2;
+  // Each block of a cluster loads its part of b for all of them.
+  constexpr int kBlocks = Tiles::kBlocks, kPart = kOutColumns / kBlocks;
+  static_assert(kBlocks == 1 || (TurnB == 0 && kPart % 8 == 0), "parts are whole groups of the swizzle");
   // The unit reads TF32 along K alone: the rows of a turned a are taken by the threads that multiply them.
   constexpr bool kTakesA = TurnA != 0 && sizeof(T) == 4;
   constexpr int kReleases = kTakesA ? 4 : 1;             // arrivals of a consumer: one a warp where all of them read
@@ -201,7 +230,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       barrier_init(full + i * 8, 1);
-      barrier_init(empty + i * 8, kConsumers * kReleases);
+      barrier_init(empty + i * 8, kConsumers * kReleases * kBlocks);
     }
     barrier_publish();
     tile_prefetch(a);
@@ -209,7 +238,12 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
     if (kPair || F::kAdds) tile_prefetch(other);
     if (kStore != Gemm90Store::elements) tile_prefetch(boxes);
   }
-  __syncthreads();
+  if constexpr (kBlocks > 1) {
+    meet_cluster();
+    wait_cluster();
+  } else {
+    __syncthreads();
+  }
   wait_for_previous();
 
   const int tiles = walk.template count<Rows, kOutColumns>(s);
@@ -246,7 +280,14 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
           for (int j = 0; j < Rows / kSlice; ++j)
             tile_load(to_a + j * kBoxBytes, a, ready, at.row + j * kSlice, i * kSlice, at.batch * s.a_step);
         }
-        if (TurnB == 0) {
+        if constexpr (kBlocks > 1) {
+          const int part = static_cast<int>(blockIdx.x) % kBlocks * kPart;
+          constexpr uint16_t kAll = (1 << kBlocks) - 1;
+          tile_load_multicast(to_b + part * 128, b, ready, i * kSlice, at.column + part, at.batch * s.b_step, kAll);
+          if (kPair)
+            tile_load_multicast(to_b + kTile.b_bytes() / 2 + part * 128, other, ready, i * kSlice, at.column + part,
+                                at.batch * s.b_step, kAll);
+        } else if (TurnB == 0) {
           tile_load(to_b, b, ready, i * kSlice, at.column, at.batch * s.b_step);
           if (kPair) tile_load(to_b + kTile.b_bytes() / 2, other, ready, i * kSlice, at.column, at.batch * s.b_step);
         } else {
@@ -266,7 +307,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   if (kConsumers == 2) take_registers<232>();
   const int consumer = warpgroup - 1;
   const bool speaks = threadIdx.x % 128 == 0;
-  using Slices = Gemm90Slices<kStages, kStageBytes>;
+  using Slices = Gemm90Slices<kStages, kStageBytes, kBlocks>;
   Slices stages{base, full, empty, threadIdx.x % (128 / kReleases) == 0};
   Gemm90Ring<kStages>& ring = stages.ring;
   using Mma = Wgmma<T, Columns>;
@@ -353,6 +394,10 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
     }
   }
   if (speaks) store_wait();
+  if constexpr (kBlocks > 1) {  // others arrive at this block's barriers until they are done
+    meet_cluster();
+    wait_cluster();
+  }
 }
 
 template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, Gemm90Store kStore>
@@ -360,6 +405,15 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, const __grid_constant__ TileMap boxes,
            Out* out, const __grid_constant__ Gemm90Space s) {
   run_gemm90<T, Out, Rows, Columns, TurnA, TurnB, kStore, false>(&a, &b, &b, &boxes, out, s, NoFinish{});
+}
+
+/// The same in clusters.
+template <typename T, typename Out, int Rows, int Columns, Gemm90Store kStore, int kBlocks>
+__global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1) GPUKIT_CLUSTER(kBlocks)
+    gemm90_cluster(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
+                   const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Space s) {
+  run_gemm90<T, Out, Rows, Columns, 0, 0, kStore, false>(&a, &b, &b, &boxes, out, s, NoFinish{}, NoBlocks{},
+                                                         ClusterTiles<kBlocks>{});
 }
 
 /// With an epilogue.

@@ -94,6 +94,7 @@ GPUKIT_DEVICE void scatter_sums(const Lines& lines, Out* out, uint32_t buffers, 
 template <bool kTurned>
 struct ListedTiles {
   static constexpr bool kScattered = true;
+  static constexpr int kBlocks = 1;
   const ExpertTiles* list;
   const int32_t* order;
   int listed, pieces;
@@ -135,6 +136,7 @@ struct ListedTiles {
 /// columns, and what belongs to others is dropped.
 struct MetExperts {
   static constexpr bool kScattered = true;
+  static constexpr int kBlocks = 1;
   static constexpr int kMostRows = 64;
   struct Found {
     int32_t id[kMostRows], expert[kMostRows];  // of each row, -1: none; the experts, ascending
