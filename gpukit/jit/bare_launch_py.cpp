@@ -48,8 +48,7 @@ double time_bare_launch(int calls, int rounds) {
 }  // namespace
 
 void bind_bare_launch(nb::module_& m) {
-  m.def("_time_bare_launch", &time_bare_launch, "calls"_a = 256, "rounds"_a = 50,
-        nb::call_guard<nb::gil_scoped_release>(),
+  m.def("_time_bare_launch", &time_bare_launch, "calls"_a = 256, "rounds"_a = 50, nb::call_guard<python::GilReleased>(),
         "Median host microseconds of one launch through the driver alone, on an idle stream of cuda:0.");
 }
 

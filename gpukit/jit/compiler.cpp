@@ -148,8 +148,8 @@ Image compile(const CompileRequest& request) {
 
 const std::vector<std::string>& builtin_options() {
   // No contraction of a * b + c: kernels say fma where they want one, so the CPU can compute the same bits.
-  static const std::vector<std::string> options = {"--std=c++17", "--fmad=false", "-default-device"};
-  return options;
+  static const auto* options = new std::vector<std::string>{"--std=c++17", "--fmad=false", "-default-device"};
+  return *options;
 }
 
 const char* error_code_name(int code) {

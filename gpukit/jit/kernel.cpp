@@ -45,17 +45,17 @@ KernelSet::KernelSet(const char* source, std::vector<std::string> names, std::ve
     for (const std::string& pattern : names) {
       expressions.push_back(dtype ? with_type(pattern, kernel_type(*dtype)) : pattern);
     }
-    modules_.push_back(new Module(source, dtype, std::move(expressions), archs));
-    modules_.back()->set_number(number);
-    registry().push_back(modules_.back());
-    return modules_.back()->kernels();
+    modules_->push_back(new Module(source, dtype, std::move(expressions), archs));
+    modules_->back()->set_number(number);
+    registry().push_back(modules_->back());
+    return modules_->back()->kernels();
   };
   if (dtypes.empty()) table_[0] = add(std::nullopt);
   for (DType dtype : dtypes) table_[static_cast<int>(dtype)] = add(dtype);
 }
 
 void KernelSet::missing(DType dtype) const {
-  const std::string source = modules_.empty() ? "kernels" : modules_.front()->source();
+  const std::string source = modules_->empty() ? "kernels" : modules_->front()->source();
   throw UnsupportedError(source + ": no kernels for " + name(dtype));
 }
 

@@ -60,12 +60,12 @@ class KernelSet {
   }
   const Kernel& get(int kernel) const { return table_[0][kernel]; }
   bool has(DType dtype) const { return table_[static_cast<int>(dtype)] != nullptr; }
-  const std::vector<Module*>& modules() const { return modules_; }
+  const std::vector<Module*>& modules() const { return *modules_; }
 
  private:
   [[noreturn]] void missing(DType dtype) const;
   const Kernel* table_[kNumDTypes] = {};
-  std::vector<Module*> modules_;
+  std::vector<Module*>* modules_ = new std::vector<Module*>;  // leaked: threads may launch while the process ends
 };
 
 /// Every module declared in the process, in a stable order. For the bundle builder, tests, `cache warm`.

@@ -86,7 +86,7 @@ nb::dict build_bundle(const std::string& path, const std::vector<std::string>& a
   std::function<void(int64_t, int64_t)> tell;
   if (!progress.is_none()) {
     tell = [&](int64_t done, int64_t total) {
-      nb::gil_scoped_acquire gil;
+      python::GilHeld gil;
       progress(done, total);
     };
   }

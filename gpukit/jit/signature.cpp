@@ -1,7 +1,9 @@
 #include "gpukit/jit/signature.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <string_view>
 
 #include "gpukit/jit/lexer.h"
 
@@ -12,18 +14,18 @@ using Tokens = std::vector<Token>;
 
 /// Words that are part of a type and never a parameter's name.
 bool is_type_word(const std::string& word) {
-  static const std::set<std::string> words = {"void",     "bool",     "char",    "short",    "int",     "long",
-                                              "float",    "double",   "signed",  "unsigned", "wchar_t", "char8_t",
-                                              "char16_t", "char32_t", "__int64", "auto"};
-  return words.count(word) != 0;
+  constexpr std::string_view kWords[] = {"void",     "bool",     "char",    "short",    "int",     "long",
+                                         "float",    "double",   "signed",  "unsigned", "wchar_t", "char8_t",
+                                         "char16_t", "char32_t", "__int64", "auto"};
+  return std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords);
 }
 
 /// Words around a type that are neither the type nor the name.
 bool is_qualifier(const std::string& word) {
-  static const std::set<std::string> words = {"const",     "volatile", "__restrict__",      "__restrict", "restrict",
-                                              "__const__", "register", "__grid_constant__", "struct",     "class",
-                                              "enum",      "union",    "typename"};
-  return words.count(word) != 0;
+  constexpr std::string_view kWords[] = {"const",     "volatile", "__restrict__",      "__restrict", "restrict",
+                                         "__const__", "register", "__grid_constant__", "struct",     "class",
+                                         "enum",      "union",    "typename"};
+  return std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords);
 }
 
 char closing(const Token& token) {

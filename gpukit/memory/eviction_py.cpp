@@ -25,7 +25,7 @@ struct GroupObject {
         group(std::make_unique<memory::EvictionGroup>(*runtime::open_device(where).resource)) {}
   ~GroupObject() {
     // It waits for a launch that is being submitted.
-    nb::gil_scoped_release released;
+    python::GilReleased released;
     group.reset();
   }
   std::string name;

@@ -90,11 +90,7 @@ CallScope::CallScope(const Array* target) {
   } else if (const runtime::Session* chosen = backend_session.load(std::memory_order_acquire)) {
     guard_.emplace(*chosen);
   }
-  if (!submits_at_once(target)) thread_ = PyEval_SaveThread();
-}
-
-CallScope::~CallScope() {
-  if (thread_ != nullptr) PyEval_RestoreThread(thread_);
+  if (!submits_at_once(target)) released_.emplace();
 }
 
 std::shared_ptr<const runtime::Session> context_session() {

@@ -9,6 +9,7 @@
 #include "gpukit/array/array.h"
 #include "gpukit/base/scalar.h"
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/python/gil.h"
 #include "gpukit/runtime/session.h"
 
 namespace nb = nanobind;
@@ -23,14 +24,13 @@ class CallScope {
   /// A call that only submits work on `target`'s device: on a GPU whose stream is not near full it cannot block, and
   /// giving the GIL up and taking it again would cost more than it gives.
   explicit CallScope(const Array* target);
-  ~CallScope();
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
 
  private:
   std::shared_ptr<const runtime::Session> session_;  // null: the default session
   std::optional<runtime::SessionGuard> guard_;
-  PyThreadState* thread_ = nullptr;  // null: the GIL is kept
+  std::optional<GilReleased> released_;  // empty: the GIL is kept
 };
 
 // Python objects whose type the stubs show.

@@ -9,20 +9,21 @@ namespace {
 
 void send(LogLevel level, std::string_view message) {
   if (!Py_IsInitialized()) return;
-  PyGILState_STATE state = PyGILState_Ensure();
+  const GilHeld held;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);  // a message may be logged while an exception is on its way
   try {
     // Not a guarded static: importing lets other threads run, and one of them may log.
     static PyObject* logger = nullptr;
-    if (logger == nullptr) logger = nb::module_::import_("logging").attr("getLogger")("pygpukit").release().ptr();
     static constexpr int levels[] = {10, 20, 30, 40};
-    nb::handle(logger).attr("log")(levels[static_cast<int>(level)], "%s", nb::str(message.data(), message.size()));
+    call_or_park([&] {
+      if (logger == nullptr) logger = nb::module_::import_("logging").attr("getLogger")("pygpukit").release().ptr();
+      nb::handle(logger).attr("log")(levels[static_cast<int>(level)], "%s", nb::str(message.data(), message.size()));
+    });
   } catch (nb::python_error& error) {
     error.discard_as_unraisable("pygpukit log sink");
   }
   PyErr_Restore(type, value, traceback);
-  PyGILState_Release(state);
 }
 
 }  // namespace

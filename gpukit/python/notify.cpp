@@ -43,14 +43,15 @@ void run(Notifier& self) {
   for (;;) {
     std::vector<PyObject*> ready;
     {
-      nb::gil_scoped_release released;
+      GilReleased released;
       std::unique_lock lock(self.mutex);
       self.changed.wait(lock, [&] { return self.stopping || !self.queue.empty(); });
       ready.swap(self.queue);
       if (ready.empty()) return;
     }
     for (PyObject* callable : ready) {
-      PyObject* result = PyObject_CallNoArgs(callable);
+      PyObject* result = nullptr;
+      call_or_park([&] { result = PyObject_CallNoArgs(callable); });
       if (result == nullptr) PyErr_WriteUnraisable(callable);
       Py_XDECREF(result);
       Py_DECREF(callable);
@@ -88,7 +89,7 @@ Notifier& notifier(Caller caller) {
 void let_signals_end_waits() {
   runtime::set_interrupt_check([] {
     if (!Py_IsInitialized()) return;
-    nb::gil_scoped_acquire held;
+    GilHeld held;
     if (PyErr_CheckSignals() != 0) nb::raise_python_error();
   });
 }

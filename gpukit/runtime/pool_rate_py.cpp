@@ -29,8 +29,7 @@ double measure_pool(int count) {
 }  // namespace
 
 void bind_pool_rate(nb::module_& m) {
-  python::runtime_module(m).def("_bench_pool", &measure_pool, "count"_a = 100000,
-                                nb::call_guard<nb::gil_scoped_release>(),
+  python::runtime_module(m).def("_bench_pool", &measure_pool, "count"_a = 100000, nb::call_guard<python::GilReleased>(),
                                 "Nanoseconds of taking a block from the pool and giving it back, a hit each time.");
 }
 

@@ -28,7 +28,7 @@ using scheduler::PersistentEntry;
 namespace {
 
 using OptionalOptions = std::optional<CompileOptions>;
-using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+using Unlocked = nb::call_guard<python::GilReleased>;
 
 void bind_values(nb::module_& m) {
   nb::class_<CompileOptions>(m, "CompileOptions",

@@ -74,7 +74,6 @@ std::string text_of(const nb::python_error& error) {
 
 /// Calls the kernel or callable of a request. Bytes that it returns are the output.
 void run_request(const AsyncRequest& request, KernelFuture& future) {
-  nb::object result;
   if (nb::isinstance<jit::UserKernel>(request.handle)) {
     const auto& grid = request.extent.grid;
     const auto& block = request.extent.block;
@@ -83,7 +82,8 @@ void run_request(const AsyncRequest& request, KernelFuture& future) {
                                   "shared_mem"_a = request.extent.shared_mem);
     return;
   }
-  result = nb::steal(PyObject_CallObject(request.handle.ptr(), request.args.ptr()));
+  nb::object result;
+  python::call_or_park([&] { result = nb::steal(PyObject_CallObject(request.handle.ptr(), request.args.ptr())); });
   if (!result.is_valid()) nb::raise_python_error();
   if (PyBytes_Check(result.ptr()))
     future.set_output(

@@ -270,7 +270,7 @@ void bind_controller(nb::module_& m) {
 /// Before the interpreter goes: callbacks may hold Python objects.
 void stop_waiters_at_exit() {
   nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
-    const nb::gil_scoped_release released;
+    const python::GilReleased released;
     runtime::stop_waiters();
   }));
 }

@@ -25,7 +25,7 @@ namespace {
 /// Runs without the GIL; nothing in here calls Python.
 template <typename F>
 auto released(F&& f) {
-  const nb::gil_scoped_release release;
+  const python::GilReleased release;
   return f();
 }
 
@@ -77,9 +77,9 @@ void bind_snapshot(nb::module_& m) {
   m.def("events", &events_list, "after"_a = 0, "limit"_a = nb::none(),
         "Evictions, restores, refusals, changes of partitions and contexts, errors: those with a number above `after`, "
         "oldest first. The last 4096 are kept. Decisions about tasks: decisions_json.");
-  m.def("events_json", &events_json, "after"_a = 0, nb::call_guard<nb::gil_scoped_release>(),
+  m.def("events_json", &events_json, "after"_a = 0, nb::call_guard<python::GilReleased>(),
         "The events as lines of JSON.");
-  m.def("decisions_json", &scheduler::decisions_json, nb::call_guard<nb::gil_scoped_release>(),
+  m.def("decisions_json", &scheduler::decisions_json, nb::call_guard<python::GilReleased>(),
         "What every living scheduler, admission controller and QoS evaluator has decided, as lines of JSON.");
   m.def(
       "publish_snapshot",
@@ -90,7 +90,7 @@ void bind_snapshot(nb::module_& m) {
       "path"_a = nb::none(), "interval_s"_a = 1.0,
       "Keeps a file fresh with snapshots, whole at any time, for `pygpukit top` in another terminal. Without a path it "
       "lies where `pygpukit top` looks, and goes with the process. Gives the path.");
-  m.def("stop_publishing", &scheduler::stop_publishing, nb::call_guard<nb::gil_scoped_release>(),
+  m.def("stop_publishing", &scheduler::stop_publishing, nb::call_guard<python::GilReleased>(),
         "Ends publish_snapshot.");
   m.def(
       "published_snapshots",

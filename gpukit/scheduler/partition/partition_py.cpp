@@ -130,11 +130,11 @@ void bind_manager(nb::module_& m) {
           },
           "device"_a = nb::none(), "Enforces the limits on a device, by default the current one.")
       .def("create_partition", &PartitionManager::create, "id"_a, "name"_a, "limits"_a,
-           nb::call_guard<nb::gil_scoped_release>(),
+           nb::call_guard<python::GilReleased>(),
            "ValueError when the id exists, RuntimeError when too little is left.")
-      .def("delete_partition", &PartitionManager::remove, "id"_a, nb::call_guard<nb::gil_scoped_release>(),
+      .def("delete_partition", &PartitionManager::remove, "id"_a, nb::call_guard<python::GilReleased>(),
            "Waits for work in flight, then gives everything back. Raises while sessions are entered.")
-      .def("resize_partition", &PartitionManager::resize, "id"_a, "limits"_a, nb::call_guard<nb::gil_scoped_release>(),
+      .def("resize_partition", &PartitionManager::resize, "id"_a, "limits"_a, nb::call_guard<python::GilReleased>(),
            "Other limits: new work moves to them, work in flight finishes under the old ones.")
       .def("get", &PartitionManager::get, "id"_a, "The partition, or None.")
       .def("usage", &PartitionManager::usage, "id"_a, "What a partition has obtained and used, measured.")
@@ -153,7 +153,7 @@ void bind_manager(nb::module_& m) {
       .def("default_partition", &PartitionManager::default_partition, "The id of the default partition, or None.")
       .def("partition_ids", &PartitionManager::ids)
       .def("stats", &PartitionManager::stats)
-      .def("clear", &PartitionManager::clear, nb::call_guard<nb::gil_scoped_release>(), "Deletes all partitions.")
+      .def("clear", &PartitionManager::clear, nb::call_guard<python::GilReleased>(), "Deletes all partitions.")
       .def(
           "visibility",
           [](const PartitionManager& self) {

@@ -274,9 +274,9 @@ void bind_scheduler(nb::module_& core) {
   nb::module_ top = python::runtime_module(core);
   for (const char* name : {"TaskMeta", "Scheduler", "SchedulerStats", "TaskStats"}) top.attr(name) = m.attr(name);
   top.def("_bench_scheduler", &scheduler::measure_scheduler, "pending"_a, "count"_a,
-          nb::call_guard<nb::gil_scoped_release>(),
+          nb::call_guard<python::GilReleased>(),
           "Tasks per second from submission to completion on one core with `pending` others waiting.");
-  top.def("_bench_admission", &scheduler::measure_admission, "count"_a, nb::call_guard<nb::gil_scoped_release>(),
+  top.def("_bench_admission", &scheduler::measure_admission, "count"_a, nb::call_guard<python::GilReleased>(),
           "Admissions per second on one core, each with its release.");
 }
 

@@ -11,6 +11,7 @@
 
 #include "gpukit/base/clock.h"
 #include "gpukit/base/error.h"
+#include "gpukit/python/gil.h"
 
 namespace gpukit::python {
 
@@ -33,7 +34,7 @@ bool wait_in_slices(const char* op, const Clock& clock, std::optional<double> ti
   for (;;) {
     bool done = false;
     {
-      nanobind::gil_scoped_release released;
+      GilReleased released;
       done = wait(std::min(end, clock.now_ns() + kSignalSlice));
     }
     if (done) return true;

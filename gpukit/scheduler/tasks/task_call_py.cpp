@@ -4,12 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include <atomic>
-#include <chrono>
-#include <thread>
 #include <unordered_set>
-#if __has_include(<cxxabi.h>)
-#include <cxxabi.h>
-#endif
 
 #include "gpukit/base/files.h"
 #include "gpukit/python/state.h"
@@ -21,26 +16,6 @@ using scheduler::CallState;
 namespace {
 
 double now_seconds() { return static_cast<double>(files::wall_clock_ns()) * 1e-9; }
-
-/// A thread that may not come back into Python: the process is about to end and takes it along.
-[[noreturn]] void park() {
-  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
-}
-
-/// Python ends a thread that wants the GIL after the interpreter has gone by unwinding it. No destructor of ours may
-/// run then: it would use what is gone.
-template <typename F>
-void call_or_park(F&& f) {
-#ifdef __GLIBCXX__
-  try {
-    f();
-  } catch (abi::__forced_unwind&) {
-    park();
-  }
-#else
-  f();
-#endif
-}
 
 std::atomic<bool> g_forbidden{false};
 /// Nonzero in a thread that is inside step() or run().

@@ -69,7 +69,7 @@ auto run_stepping(F&& f) {
     ~Inside() { detail::leave_stepping(); }
   };
   try {
-    nb::gil_scoped_release released;
+    GilReleased released;
     const Inside inside;
     return f();
   } catch (const scheduler::Interrupted&) {

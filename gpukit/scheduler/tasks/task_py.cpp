@@ -176,7 +176,7 @@ void clear(CallScheduler& self) {
 void start_workers(nb::handle object, int count) {
   CallScheduler& self = nb::cast<CallScheduler&>(object);
   {
-    nb::gil_scoped_release released;
+    python::GilReleased released;
     self.workers->start(count);
   }
   with_workers().insert_or_assign(&self, Running{nb::borrow(object), files::fork_generation()});
@@ -187,9 +187,9 @@ bool stop_workers(nb::handle object, std::optional<double> timeout) {
   const int64_t limit = timeout ? python::to_ns("Scheduler.stop_workers", "timeout", *timeout) : -1;
   bool all = false;
   {
-    nb::gil_scoped_release released;
+    python::GilReleased released;
     all = self.workers->stop(limit, [] {
-      nb::gil_scoped_acquire acquired;
+      python::GilHeld acquired;
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
     });
   }
@@ -209,12 +209,12 @@ void stop_all_workers() {
   const int64_t start = real_clock().now_ns();
   bool told = false, all = true;
   {
-    nb::gil_scoped_release released;
+    python::GilReleased released;
     for (auto& [self, object] : running)
       all &= self->workers->stop(std::max<int64_t>(start + kExitWait - real_clock().now_ns(), 0), [&] {
         if (told || real_clock().now_ns() < start + kExitGrace) return;
         told = true;
-        nb::gil_scoped_acquire acquired;
+        python::GilHeld acquired;
         python::interrupt_callables();
       });
   }
