@@ -278,18 +278,62 @@ def test_a_task_may_submit_and_run_others():
     assert scheduler.run() == 1 and order == ["inner", "outer"]
 
 
-def test_ended_tasks_are_collected():
-    scheduler = Scheduler(history=5)
+class Big:
+    """A callable whose result is itself."""
 
-    class Big:
-        def __call__(self):
-            return None
+    def __call__(self):
+        return self
 
-    work = [Big() for _ in range(20)]
-    references = [weakref.ref(one) for one in work]
-    ids = [scheduler.submit(one) for one in work]
-    kept = scheduler.get_task(ids[0])
+
+def alive(references):
+    gc.collect()
+    return sum(reference() is not None for reference in references)
+
+
+def submit_many(scheduler, count, **options):
+    work = [Big() for _ in range(count)]
+    return [scheduler.submit(one, **options) for one in work], [weakref.ref(one) for one in work]
+
+
+@pytest.mark.parametrize("history", [0, 1, 5])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_only_the_history_keeps_ended_tasks_and_their_results(history, workers):
+    scheduler = Scheduler(history=history)
+    ids, references = submit_many(scheduler, 1500)
+    if workers:
+        scheduler.start_workers(workers)
+        assert scheduler.wait(timeout=60) and scheduler.stop_workers()
+    else:
+        assert scheduler.run() == 1500
+    assert scheduler.completed_count == 1500
+    known = [task_id for task_id in ids if scheduler.get_task(task_id) is not None]
+    assert len(known) == history
+    assert alive(references) == history
+
+
+def test_what_is_submitted_and_run_one_by_one_is_forgotten_one_by_one():
+    scheduler = Scheduler(history=1)
+    references = []
+    for _ in range(50):
+        references += submit_many(scheduler, 1)[1]
+        assert scheduler.step() == 1
+        assert alive(references) == 1
+
+
+def test_a_refused_task_is_not_kept():
+    scheduler = Scheduler(total_memory=100)
+    work = Big()
+    reference = weakref.ref(work)
+    with pytest.raises(OutOfMemoryError):
+        scheduler.submit(work, memory=101)
     del work
+    assert alive([reference]) == 0
+
+
+def test_clear_forgets_what_ended_except_what_is_held():
+    scheduler = Scheduler(history=5)
+    ids, references = submit_many(scheduler, 20)
+    kept = scheduler.get_task(ids[0])
     scheduler.run()
     assert scheduler.completed_count == 20
     scheduler.clear()

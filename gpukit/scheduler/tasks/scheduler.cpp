@@ -386,7 +386,7 @@ void Scheduler::clear() {
     if (!is_terminal(task->phase)) cancel_one(*task, now, garbage);
   for (auto& task : ended_tasks_) {
     tasks_.erase(task->spec.id);
-    garbage.tasks.push_back(std::move(task));
+    garbage.collect(std::move(task));
   }
   ended_tasks_.clear();
   for (TaskPhase phase : {TaskPhase::completed, TaskPhase::failed, TaskPhase::cancelled})

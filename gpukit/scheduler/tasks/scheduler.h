@@ -69,7 +69,7 @@ bool pacing_allows(double bandwidth, double last_launch_s, double now_s, double 
 ///
 /// Deadlines. A task past its deadline fails. If it runs, it is asked to stop and its result is discarded.
 ///
-/// Thread-safe. Work, and the destruction of work, happen with no lock held.
+/// Thread-safe. Work, and the destruction of work and of what is kept with it, happen with no lock held.
 class Scheduler {
  public:
   explicit Scheduler(const SchedulerConfig& config = {}, Clock& clock = real_clock());
@@ -137,8 +137,13 @@ class Scheduler {
   struct Garbage {
     std::vector<Work> work;
     std::vector<std::shared_ptr<Task>> tasks;
-    bool empty() const { return work.empty() && tasks.empty(); }
-    void clear() { work.clear(), tasks.clear(); }
+    std::vector<std::shared_ptr<void>> kept;
+    bool empty() const { return work.empty() && tasks.empty() && kept.empty(); }
+    void clear() { work.clear(), tasks.clear(), kept.clear(); }
+    void collect(std::shared_ptr<Task>&& task) {
+      if (task->spec.kept) kept.push_back(std::move(task->spec.kept));
+      tasks.push_back(std::move(task));
+    }
   };
   struct Broken {
     std::shared_ptr<Task> task;

@@ -176,7 +176,7 @@ void Scheduler::end_one(Task& task, TaskPhase phase, Failure failure, std::strin
   ended_tasks_.push_back(task.shared_from_this());
   while (ended_tasks_.size() > config_.history) {
     tasks_.erase(ended_tasks_.front()->spec.id);
-    garbage.tasks.push_back(std::move(ended_tasks_.front()));
+    garbage.collect(std::move(ended_tasks_.front()));
     ended_tasks_.pop_front();
   }
 }

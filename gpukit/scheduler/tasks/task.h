@@ -83,6 +83,7 @@ struct TaskSpec {
   int64_t timeout_ns = 0;                      // deadline, counted from submission; 0: none
   std::vector<std::string> dependencies;
   Work work;  // empty: the caller takes the task with take() or start() and ends it with complete() or fail()
+  std::shared_ptr<void> kept;  // let go when the ended task leaves the scheduler's history
 };
 
 /// A copy of what is known about a task. Times are of the scheduler's clock, -1 while they lie ahead.

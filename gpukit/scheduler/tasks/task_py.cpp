@@ -34,34 +34,47 @@ namespace {
 // What a process that ends grants the tasks that run: first to end by themselves, then after a SystemExit.
 constexpr int64_t kExitGrace = 1'000'000'000, kExitWait = 3'000'000'000;
 
+using TaskTable = std::unordered_map<std::string, nb::object>;
+
+/// A task's place in the table, given up when the core forgets the task.
+struct Place {
+  std::weak_ptr<TaskTable> table;
+  std::string id;
+};
+
+/// The GIL is held.
+void give_up(void* context) {
+  const std::unique_ptr<Place> place(static_cast<Place*>(context));
+  const std::shared_ptr<TaskTable> table = place->table.lock();
+  if (table == nullptr) return;
+  const auto task = table->extract(place->id);  // destroyed when the table is whole again: that may run Python
+}
+
 /// Its tasks stay in the table as long as the core knows them. The GIL guards all of it but the core.
 struct CallScheduler {
   std::shared_ptr<Scheduler> core;
   std::unique_ptr<Workers> workers;
-  std::unordered_map<std::string, nb::object> tasks;
-  size_t sweep_at = 1024;
+  std::shared_ptr<TaskTable> table = std::make_shared<TaskTable>();
 
   explicit CallScheduler(const SchedulerConfig& config)
       : core(std::make_shared<Scheduler>(config)), workers(std::make_unique<Workers>(core)) {}
 
+  /// None when unknown.
+  nb::object get(const std::string& id) const {
+    python::run_queued_releases();
+    const auto found = table->find(id);
+    return found == table->end() ? nb::none() : found->second;
+  }
   CallTask* find(const std::string& id) const {
-    const auto found = tasks.find(id);
-    return found == tasks.end() ? nullptr : &nb::cast<CallTask&>(found->second);
+    const nb::object task = get(id);
+    return task.is_none() ? nullptr : &nb::cast<CallTask&>(task);
   }
   CallTask& at(const char* op, const std::string& id) const {
     if (CallTask* task = find(id)) return *task;
     throw ArgumentError(op, "task_id", "be the id of a known task", "'" + id + "'");
   }
-  /// Forgets the tasks that the core has collected, once the table has doubled.
-  void sweep() {
-    if (tasks.size() < sweep_at) return;
-    std::vector<nb::object> gone;  // destroyed when the table is whole again: that may run Python
-    for (auto one = tasks.begin(); one != tasks.end();) {
-      const bool known = core->find(one->first) != nullptr;
-      if (!known) gone.push_back(std::move(one->second));
-      one = known ? std::next(one) : tasks.erase(one);
-    }
-    sweep_at = std::max<size_t>(1024, 2 * tasks.size());
+  std::shared_ptr<void> place_of(const std::string& id) const {
+    return {new Place{table, id}, [](Place* place) { python::release_with_gil(give_up, place); }};
   }
 };
 
@@ -108,17 +121,12 @@ std::string submit(CallScheduler& self, nb::object fn, std::optional<int64_t> me
   if (timeout) spec.timeout_ns = std::max<int64_t>(python::to_ns(op, "timeout", *timeout), 1);
   if (dependencies) spec.dependencies = std::move(*dependencies);
   do task->id = python::new_task_id();
-  while (self.tasks.count(task->id) != 0);
+  while (self.table->count(task->id) != 0);
   spec.id = task->id;
   spec.work = [here = task->here](const TaskControl&) { python::call_python(here); };
-  self.sweep();
-  self.tasks.emplace(task->id, object);
-  try {
-    task->record = self.core->submit(std::move(spec));
-  } catch (...) {
-    self.tasks.erase(task->id);
-    throw;
-  }
+  spec.kept = self.place_of(task->id);
+  self.table->emplace(task->id, object);
+  task->record = self.core->submit(std::move(spec));  // what it refuses gives its place up
   return task->id;
 }
 
@@ -138,20 +146,23 @@ size_t run(CallScheduler& self) {
         python::run_stepping([&] { return self.core->run(self.core->clock().now_ns() + python::kSignalSlice, &idle); });
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
+  python::run_queued_releases();
   return ran;
 }
 
 bool wait(CallScheduler& self, std::optional<std::string> id, std::optional<double> timeout) {
   std::shared_ptr<Task> record;
   if (id) record = self.at("Scheduler.wait", *id).record;
-  return python::wait_in_slices("Scheduler.wait", self.core->clock(), timeout, [&](int64_t until) {
+  const bool over = python::wait_in_slices("Scheduler.wait", self.core->clock(), timeout, [&](int64_t until) {
     return record ? self.core->wait(*record, until) : self.core->wait_idle(until);
   });
+  python::run_queued_releases();
+  return over;
 }
 
 nb::object result_of(CallScheduler& self, const std::string& id, std::optional<double> timeout) {
   CallTask& task = self.at("Scheduler.result", id);
-  const nb::object keep = self.tasks.at(id);
+  const nb::object keep = nb::find(task);
   if (!wait(self, id, timeout))
     throw DeadlineError("Scheduler.result: task '" + id + "' has not ended after " + std::to_string(*timeout) + " s");
   const TaskInfo info = self.core->info(*task.record);
@@ -167,8 +178,7 @@ bool cancel(CallScheduler& self, const std::string& id) { return self.core->canc
 
 void clear(CallScheduler& self) {
   self.core->clear();
-  self.sweep_at = 0;
-  self.sweep();
+  python::run_queued_releases();
 }
 
 // Workers
@@ -273,12 +283,12 @@ std::string repr(const CallScheduler& self) {
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
-  for (const auto& [id, task] : nb::inst_ptr<CallScheduler>(self)->tasks) Py_VISIT(task.ptr());
+  for (const auto& [id, task] : *nb::inst_ptr<CallScheduler>(self)->table) Py_VISIT(task.ptr());
   return 0;
 }
 
 int clear_references(PyObject* self) {
-  const auto tasks = std::exchange(nb::inst_ptr<CallScheduler>(self)->tasks, {});
+  const TaskTable tasks = std::exchange(*nb::inst_ptr<CallScheduler>(self)->table, {});
   return 0;
 }
 
@@ -303,17 +313,13 @@ void bind_task(nb::module_& core) {
           nb::kw_only(), "priority"_a = 0, "dependencies"_a = nb::none(), "timeout"_a = nb::none(),
           "Takes a callable and gives the id of its task. It runs in a copy of the context of this call. The memory is "
           "reserved until the task ends. timeout: seconds until its deadline.")
-      .def(
-          "get_task",
-          [](const CallScheduler& s, const std::string& id) {
-            const auto found = s.tasks.find(id);
-            return found == s.tasks.end() ? nb::none() : found->second;
-          },
-          "task_id"_a, "The live Task, None when unknown.")
+      .def("get_task", &CallScheduler::get, "task_id"_a, "The live Task, None when unknown.")
       .def(
           "step",
           [](CallScheduler& s, size_t max_tasks) {
-            return python::run_stepping([&] { return s.core->step(max_tasks); });
+            const size_t ran = python::run_stepping([&] { return s.core->step(max_tasks); });
+            python::run_queued_releases();
+            return ran;
           },
           "max_tasks"_a = 10, "Runs what may start now, at most max_tasks. What a callable raises fails its task.")
       .def("run", &run, "Runs until no task can start and none runs in a worker. Gives how many ran in this thread.")
