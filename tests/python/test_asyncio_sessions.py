@@ -175,6 +175,71 @@ async def _result(future):
     return await future
 
 
+def test_dispatch_on_the_cpu_does_not_hold_the_loop():
+    ctx = create_context("a")
+    go, order, streams = threading.Event(), [], []
+
+    def body(name):
+        assert go.wait(20), "the loop was held"
+        order.append(name)
+        streams.append(gp.current_stream().handle)
+        return name.encode()
+
+    async def main():
+        futures = [ctx.dispatch_async(AsyncKernelRequest(body).with_args([str(i)])) for i in range(4)]
+        await asyncio.sleep(0)
+        assert not any(future.is_ready() for future in futures)
+        go.set()
+        results = await asyncio.gather(*futures)
+        assert [result.output for result in results] == [b"0", b"1", b"2", b"3"]
+        async with context_session(ctx):
+            streams.append(gp.current_stream().handle)
+
+    asyncio.run(main())
+    assert order == ["0", "1", "2", "3"] and len(set(streams)) == 1
+
+
+def test_a_session_comes_after_what_was_dispatched_beside_the_loop():
+    ctx = create_context("a")
+    x = gp.zeros((4,))
+    started = threading.Event()
+
+    def body():
+        started.set()
+        threading.Event().wait(0.05)
+        gp.add(x, 1, out=x)
+
+    async def main():
+        future = ctx.dispatch_async(AsyncKernelRequest(body))
+        async with context_session(ctx):
+            gp.multiply(x, 10, out=x)
+        assert started.is_set() and (await future).success
+        failing = ctx.dispatch_async(AsyncKernelRequest(lambda: 1 / 0))
+        assert "ZeroDivisionError" in (await failing).error
+        last = ctx.dispatch_async(AsyncKernelRequest(body))
+        assert ctx.destroy() and last.is_ready(), "destroying waits"
+
+    asyncio.run(main())
+    assert x.tolist() == [11.0] * 4
+
+
+def test_a_dispatch_beside_the_loop_can_be_cancelled_before_it_runs():
+    ctx = create_context("a")
+    go, ran = threading.Event(), []
+
+    async def main():
+        first = ctx.dispatch_async(AsyncKernelRequest(lambda: go.wait(20)))
+        second = ctx.dispatch_async(AsyncKernelRequest(lambda: ran.append(1)))
+        assert second.cancel()
+        go.set()
+        assert (await first).success
+        third = ctx.dispatch_async(AsyncKernelRequest(lambda: ran.append(3)))
+        assert (await third).success
+
+    asyncio.run(main())
+    assert ran == [3]
+
+
 def test_cancelling_the_await_leaves_the_kernel_alone():
     ctx = create_context("a")
     future = ctx.dispatch_async(AsyncKernelRequest(1))

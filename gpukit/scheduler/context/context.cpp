@@ -190,15 +190,25 @@ void ExecutionContext::fail_dispatch(const std::shared_ptr<KernelFuture>& future
 }
 
 std::shared_ptr<KernelFuture> ExecutionContext::begin_dispatch() {
-  const std::shared_ptr<driver::Stream> stream = runtime::resolve(session_->stream());
-  stream->context().make_current();
-  auto begin = std::make_shared<driver::Event>(stream->context(), true);
-  begin->record(*stream);
   std::shared_ptr<KernelFuture> future = add_future();
-  std::lock_guard lock(mutex_);
-  begun_[future->id()] = std::move(begin);
-  future->mark_launched();
+  begin_dispatch(future);
   return future;
+}
+
+bool ExecutionContext::begin_dispatch(const std::shared_ptr<KernelFuture>& future) {
+  if (!future->mark_launched()) return false;
+  try {
+    const std::shared_ptr<driver::Stream> stream = runtime::resolve(session_->stream());
+    stream->context().make_current();
+    auto begin = std::make_shared<driver::Event>(stream->context(), true);
+    begin->record(*stream);
+    std::lock_guard lock(mutex_);
+    begun_[future->id()] = std::move(begin);
+  } catch (const std::exception& error) {
+    future->fail(error.what());
+    throw;
+  }
+  return true;
 }
 
 void ExecutionContext::end_dispatch(const std::shared_ptr<KernelFuture>& future) {

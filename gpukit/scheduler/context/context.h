@@ -81,6 +81,8 @@ class ExecutionContext {
   /// The same in pieces, for who has its own way into the session. After begin: either end, once what the future waits
   /// for was submitted, or fail.
   std::shared_ptr<KernelFuture> begin_dispatch();
+  /// For one that dispatch() gave. False: it was cancelled.
+  bool begin_dispatch(const std::shared_ptr<KernelFuture>& future);
   void end_dispatch(const std::shared_ptr<KernelFuture>& future);
   void fail_dispatch(const std::shared_ptr<KernelFuture>& future, const std::string& error);
   /// Throws ArgumentError for an unknown id; those long over are forgotten.

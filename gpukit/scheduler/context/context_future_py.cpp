@@ -11,6 +11,7 @@
 #include "gpukit/python/runtime_modules.h"
 #include "gpukit/scheduler/context/context_future_py.h"
 #include "gpukit/scheduler/context/context_session_py.h"
+#include "gpukit/scheduler/context/dispatch_thread_py.h"
 #include "gpukit/scheduler/context/kernel_future.h"
 
 namespace gpukit {
@@ -26,6 +27,7 @@ using scheduler::LaunchExtent;
 namespace python {
 
 void enter_session(nb::handle scope, scheduler::SessionOwner& owner) {
+  settle_beside(owner);
   const runtime::Session outer = outer_session();
   runtime::Session inside = in_scope([&] { return owner.enter(outer); });
   try {

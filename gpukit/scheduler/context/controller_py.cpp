@@ -16,6 +16,7 @@
 #include "gpukit/scheduler/context/context_future_py.h"
 #include "gpukit/scheduler/context/context_session_py.h"
 #include "gpukit/scheduler/context/controller.h"
+#include "gpukit/scheduler/context/dispatch_thread_py.h"
 
 namespace gpukit {
 
@@ -90,13 +91,12 @@ void run_request(const AsyncRequest& request, KernelFuture& future) {
         std::string(PyBytes_AS_STRING(result.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(result.ptr()))));
 }
 
-/// An Exception fails the future; anything stronger (KeyboardInterrupt) also goes on to the caller. Sessions that the
-/// callable entered and did not leave end with it.
-std::shared_ptr<KernelFuture> dispatch(ControllerObject& self, const std::string& llm_id, const AsyncRequest& request) {
-  auto context = self.controller.get("dispatch_async", llm_id);
-  if (PyLong_Check(request.handle.ptr())) return context->dispatch();
+/// Inside the context's session. An Exception fails the future; anything stronger (KeyboardInterrupt) also goes on to
+/// the caller. Sessions that the callable entered and did not leave end with it.
+void run_in_context(const std::shared_ptr<ExecutionContext>& context, const AsyncRequest& request,
+                    const std::shared_ptr<KernelFuture>& future) {
   python::SessionEntered inside(make_scope(context, nb::none()));
-  std::shared_ptr<KernelFuture> future = in_scope([&] { return context->begin_dispatch(); });
+  if (!in_scope([&] { return context->begin_dispatch(future); })) return;
   try {
     run_request(request, *future);
     in_scope([&] { return context->end_dispatch(future), 0; });
@@ -107,6 +107,30 @@ std::shared_ptr<KernelFuture> dispatch(ControllerObject& self, const std::string
     context->fail_dispatch(future, error.what());
   }
   inside.leave();
+}
+
+std::shared_ptr<KernelFuture> dispatch(ControllerObject& self, const std::string& llm_id, const AsyncRequest& request) {
+  auto context = self.controller.get("dispatch_async", llm_id);
+  std::shared_ptr<KernelFuture> future = context->dispatch();
+  if (PyLong_Check(request.handle.ptr())) return future;
+  if (python::would_block_a_loop(context->session().device())) {
+    python::run_beside(context->session(), nb::cpp_function([context, request, future] {
+                         try {
+                           run_in_context(context, request, future);
+                         } catch (nb::python_error& error) {
+                           future->fail(text_of(error));
+                         } catch (const std::exception& error) {
+                           future->fail(error.what());
+                         }
+                       }));
+    return future;
+  }
+  try {
+    run_in_context(context, request, future);
+  } catch (const Error& error) {
+    future->fail(error.what());  // the session could not be entered or left
+    throw;
+  }
   return future;
 }
 
@@ -119,8 +143,11 @@ nb::object scope_by_name(ControllerObject& self, const char* op, const std::stri
 }
 
 bool destroy(ControllerObject& self, const std::string& llm_id) {
+  const auto context = self.controller.find(llm_id);
+  if (context != nullptr) python::settle_beside(context->session());
   const bool known = in_scope([&] { return self.controller.destroy_context(llm_id); });
   self.scopes.erase(llm_id);
+  if (context != nullptr) python::forget_beside(context->session());
   return known;
 }
 
@@ -267,7 +294,9 @@ void bind_futures(nb::class_<ControllerObject>& c) {
   };
   c.def("dispatch_async", &dispatch, "llm_id"_a, "request"_a,
         "Launches the request's kernel, or calls its callable, inside the context's session. With an integer handle "
-        "nothing is launched: the mark_future_* calls drive the future.")
+        "nothing is launched: the mark_future_* calls drive the future. On the CPU, in a thread with a running event "
+        "loop, the callable runs in a thread of the context, in the order of the calls; whoever enters the context's "
+        "session waits for it.")
       .def(
           "get_pending_futures",
           [](const ControllerObject& self, const std::string& llm_id) {
@@ -344,8 +373,11 @@ void bind_controller(nb::module_& core) {
       .def(
           "reset",
           [](ControllerObject& self) {
+            const auto contexts = self.controller.contexts();
+            for (const auto& context : contexts) python::settle_beside(context->session());
             in_scope([&] { return self.controller.reset(), 0; });
             self.scopes.clear();
+            for (const auto& context : contexts) python::forget_beside(context->session());
           },
           "Destroys every context and starts anew. Raises while a session of one is entered.")
       .def("__repr__", [](const ControllerObject& self) {

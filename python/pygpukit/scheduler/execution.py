@@ -164,7 +164,11 @@ class ExecutionContext:
         _controller.track_deallocation(self.llm_id, buffer_id)
 
     def dispatch_async(self, request: AsyncKernelRequest) -> KernelFuture:
-        """Launches a kernel, or calls a callable that does, inside the context's session."""
+        """Launches a kernel, or calls a callable that does, inside the context's session.
+
+        On the CPU, in a thread with a running event loop, the callable runs in a thread of the context, in the order of the
+        calls; whoever enters the context's session waits for it.
+        """
         return KernelFuture(_controller.dispatch_async(self.llm_id, request))
 
     def start_session(self) -> None:
