@@ -39,10 +39,9 @@ def test_a_kernel_that_is_not_one_is_refused():
     codes, scale = gp.quantize(gp.ones((4, 16), device="cpu"), "fp8_e4m3", block="row")
     with pytest.raises(ValueError, match="'wgmma', 'cublaslt' or None"):
         gp.scaled_matmul(codes, codes, scale, scale, kernel="fast")
-    assert gp.scaled_matmul(codes, codes, scale, scale, kernel="cublaslt").shape == (
-        4,
-        4,
-    )  # a choice among a GPU's kernels
+    for kernel in ("wgmma", "cublaslt"):
+        with pytest.raises(NotImplementedError, match=f"scaled_matmul: kernel '{kernel}' is one of a GPU.*kernel=None"):
+            gp.scaled_matmul(codes, codes, scale, scale, kernel=kernel)
 
 
 def test_committed_table_is_current():

@@ -96,6 +96,11 @@ MatmulSpace make_space(const Dims& out_strides, const Array& a, const Array& b, 
   return space;
 }
 
+const char* name(MatmulKernel kernel) {
+  constexpr const char* kNames[] = {"automatic", "wgmma", "mma", "simt", "gemv", "cublaslt"};
+  return kNames[static_cast<int>(kernel)];
+}
+
 bool share_memory(const Array& a, const Array& b) {
   return a.storage() == b.storage() && (a.offset_bytes() == b.offset_bytes() || partially_overlap(a, b));
 }
@@ -113,6 +118,7 @@ Array matmul_product(const char* op, const Array& a, const Array& b, const Matmu
   check_same_device(op, a, b);
   const Shapes shapes = check_shapes(op, a.shape(), b.shape());
   check_precision(op, options.precision, a, b);
+  check_kernel(op, options.kernel, a.device());
   const DTypes dtypes = choose_dtypes(op, a, b, options.out_dtype);
   Array result = gpukit::result(op, out, shapes.out, dtypes.out, a.device());
   if (result.size() == 0) return result;
@@ -132,6 +138,12 @@ Array matmul_product(const char* op, const Array& a, const Array& b, const Matmu
 
 MatmulSpace matrix_space(const Dims& out_strides, const Array& a, const Array& b) {
   return make_space(out_strides, a, b, {{}, {}, a.shape(0), b.shape(1), a.shape(1)});
+}
+
+void check_kernel(const char* op, MatmulKernel kernel, Device device) {
+  if (kernel == MatmulKernel::automatic || device.kind == DeviceKind::cuda) return;
+  throw UnsupportedError(std::string(op) + ": kernel '" + name(kernel) + "' is one of a GPU, a is on " + str(device) +
+                         "; the CPU has one kernel, which serves with kernel=None");
 }
 
 MatmulSpace transposed(const MatmulSpace& s) {
@@ -176,6 +188,7 @@ std::string explain_matmul(const Array& a, const Array& b, const MatmulOptions& 
   check_same_device(kOp, a, b);
   const Shapes shapes = check_shapes(kOp, a.shape(), b.shape());
   check_precision(kOp, options.precision, a, b);
+  check_kernel(kOp, options.kernel, a.device());
   const DTypes dtypes = choose_dtypes(kOp, a, b, options.out_dtype);
   std::string text = a.shape().str() + " x " + b.shape().str() + " of " + name(dtypes.input) + " into " +
                      name(dtypes.out) + " on " + str(a.device()) + ": ";

@@ -20,7 +20,7 @@ enum class MatmulPrecision : uint8_t {
   tf32,       // float32 inputs may be rounded to TF32 (10 bits of mantissa); the CPU computes exactly all the same
 };
 
-/// Which kernels of a GPU serve; what cannot serve a product is refused.
+/// Which kernels of a GPU serve; what cannot serve a product is refused, and so is each by name on the CPU.
 enum class MatmulKernel : uint8_t {
   automatic,
   wgmma,     // tensor cores of sm_90, operands moved by the copy engine

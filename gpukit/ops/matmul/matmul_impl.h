@@ -26,6 +26,9 @@ MatmulSpace transposed(const MatmulSpace& space);
 /// a matrix that serves all of them. nullopt: there is none.
 std::optional<int64_t> one_batch_stride(const MatmulSpace& space, const int64_t* strides);
 
+/// Kernels with names are a GPU's: throws UnsupportedError for one on the CPU.
+void check_kernel(const char* op, MatmulKernel kernel, Device device);
+
 namespace cpu {
 void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space);
 

@@ -10,6 +10,7 @@
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/matmul/quantized/sum_order.cuh"
+#include "gpukit/ops/matmul/matmul_impl.h"
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"
 #include "gpukit/runtime/fault.h"
 #include "gpukit/runtime/session.h"
@@ -137,6 +138,7 @@ ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, cons
   const bool grouped = ids != nullptr;
   check_formats(op, a.data.dtype(), b.data.dtype(), grouped);
   check_device(op, "b", b.data, a.data);
+  check_kernel(op, options.kernel, a.data.device());
   const bool vector = a.data.ndim() == 1 && !grouped;
   if (a.data.ndim() != 2 && !vector) throw ShapeError(op, "a", "be 2D: [m, k]", a.data.shape().str());
   if (b.data.ndim() != (grouped ? 3 : 2))
