@@ -1,8 +1,8 @@
 """Matrix products, and the names of 0.2 for quantised ones.
 
 The names of 0.2 are short calls of ``scaled_matmul``, ``grouped_matmul`` and ``quantize``. A suffix such as ``_sm120`` is that of
-0.2 and no limit here: each runs on every GPU. Where 0.2 said that there must be one, so do they; the functions they call
-run on the CPU too. Codes are uint8 or the dtype itself; scales may be bfloat16.
+0.2 and no limit here: each runs on every GPU and on the CPU, where ``fp8_available`` and its like say False all the same, as
+in 0.2. Codes are uint8 or the dtype itself; scales may be bfloat16.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pygpukit._core import (
     scaled_matmul,
     transpose,
 )
-from pygpukit.errors import DTypeError, ShapeError, UnsupportedError
+from pygpukit.errors import DTypeError, ShapeError
 
 __all__ = [
     "Weight",
@@ -95,13 +95,6 @@ __all__ = [
 ]
 
 
-def _need_gpu(op: str, a: GPUArray) -> None:
-    if a.device.kind != "cuda":
-        raise UnsupportedError(
-            f"{op}: needs a GPU, a is on {a.device}; scaled_matmul and grouped_matmul run on the CPU too"
-        )
-
-
 def _check(op: str, argument: str, x: GPUArray, dtype: str, ndim: int) -> None:
     if x.dtype != dtype:
         raise DTypeError(f"{op}: {argument} must have dtype {dtype}, got {x.dtype}")
@@ -160,7 +153,6 @@ w8a16_gemm_init_lut = grouped_gemm_init_lut = fp8_init_lut
 
 def matmul_fp8(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """a [m, k] @ b [k, n] of float32, computed from float8_e4m3 with a scale per row of a and column of b."""
-    _need_gpu("matmul_fp8", a)
     _check("matmul_fp8", "a", a, "float32", 2)
     _check("matmul_fp8", "b", b, "float32", 2)
     (left, left_scale), (right, right_scale) = quantize(a, "fp8_e4m3"), quantize(b.T, "fp8_e4m3")
@@ -178,7 +170,6 @@ def _fp8_to_fp8(
     scale_a: GPUArray | None = None,
     scale_b: GPUArray | None = None,
 ) -> GPUArray:
-    _need_gpu(op, a)
     left, right = _codes(op, "a", a, "float8_e4m3"), _codes(op, "b", b, "float8_e4m3").T
     if out is None:
         return bitcast(scaled_matmul(left, right, scale_a, scale_b, out_dtype="float8_e4m3"), "uint8")
@@ -202,7 +193,6 @@ def matmul_fp8_fp8_blockwise_sm120(
 
 def _fp8_weights(op: str, a: GPUArray, b: GPUArray, b_scale: GPUArray, out: GPUArray | None, ndim: int) -> GPUArray:
     """bfloat16 activations by E4M3 weights [n, k] with scales of 128 by 128."""
-    _need_gpu(op, a)
     _check(op, "a", a, "bfloat16", ndim)
     return scaled_matmul(a, _codes(op, "b", b, "float8_e4m3"), scale_b=b_scale.astype("float32"), out=out)
 
@@ -245,7 +235,6 @@ def gemv_bf16(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUAr
 def quantize_bf16_to_nvf4(input: GPUArray, out_data: GPUArray, out_scale: GPUArray) -> None:
     """Codes [k / 2, n] and scales [k / 32, n] of input [k, n], bfloat16, into uint8 arrays."""
     op = "quantize_bf16_to_nvf4"
-    _need_gpu(op, input)
     _check(op, "input", input, "bfloat16", 2)
     data, scale = quantize(input.T, "nvfp4", block=32, tensor_scale=False)
     _codes(op, "out_data", out_data, "float4_e2m1")[...] = data.T
@@ -257,7 +246,6 @@ def gemv_nvf4_bf16(
 ) -> GPUArray:
     """alpha times a [k] of bfloat16 by codes [k / 2, n] with scales [k / 32, n]: [n]."""
     op = "gemv_nvf4_bf16"
-    _need_gpu(op, a)
     _check(op, "a", a, "bfloat16", 1)
     data, scale = _codes(op, "b_data", b_data, "float4_e2m1").T, _codes(op, "b_scale", b_scale, "float8_e4m3").T
     return scaled_matmul(a, data, scale_b=scale, alpha=alpha, out=out)
@@ -266,7 +254,6 @@ def gemv_nvf4_bf16(
 def matmul_nvf4_bf16_sm120(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """a [m, k] @ b [k, n] of bfloat16, both computed from NVFP4."""
     op = "matmul_nvf4_bf16_sm120"
-    _need_gpu(op, a)
     _check(op, "a", a, "bfloat16", 2)
     _check(op, "b", b, "bfloat16", 2)
     (left, left_scale, left_whole), (right, right_scale, right_whole) = quantize(a, "nvfp4"), quantize(b.T, "nvfp4")
