@@ -4,6 +4,8 @@
 #include <map>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/log.h"
+#include "gpukit/jit/options.h"
 #include "gpukit/jit/slices.h"
 #include "gpukit/jit/source.h"
 #include "gpukit/runtime/device.h"
@@ -107,7 +109,11 @@ UserKernel::UserKernel(std::string source, std::string function, std::vector<std
   CompileRequest request;
   request.name = function_;
   request.file = base_name(function_) + ".cu";
-  request.options = options_;
+  std::vector<std::string> passed_over;
+  request.options = nvrtc_options(options_, &passed_over);
+  for (const std::string& option : passed_over)
+    gpukit::log(LogLevel::info, "jit: " + function_ + ": passes the option " + option +
+                                    " over, which is one of nvcc and does not concern the kernel");
   request.arch = take_arch(&request.options);
   // After this line the compiler counts lines as the user does.
   request.source = std::string(kProbeSource) + "#line 1 \"" + request.file + "\"\n" + source_;

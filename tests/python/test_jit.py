@@ -185,6 +185,28 @@ def test_errors_have_code_log_and_the_users_lines():
 
 
 @needs_compiler
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-O3"],
+        ["-O0"],
+        ["-Xptxas", "-O1,-v"],
+        ["-Xptxas=-v"],
+        ["-Xptxas -O2"],
+        ["-Xcompiler", "-fPIC", "-O2"],
+        ["-lineinfo", "--use_fast_math"],
+        ["-std", "c++17", "--expt-relaxed-constexpr"],
+    ],
+)
+def test_options_of_nvcc_are_translated_or_passed_over(options, caplog):
+    with caplog.at_level("INFO", logger="pygpukit"):
+        kernel = compiled("__global__ void k(int* x) { *x = 1; }", "k", options=options)
+    assert kernel.is_compiled and kernel.options == options
+    logged = [record.getMessage() for record in caplog.records if "passes the option" in record.getMessage()]
+    assert len(logged) == sum(option in ("-O3", "-O0", "-O2", "-Xcompiler", "--expt-relaxed-constexpr") for option in options)
+
+
+@needs_compiler
 def test_options_reach_the_compiler():
     source = "__global__ void k(float* x) { x[0] = VALUE; }"
     assert compiled(source, "k", options=["-DVALUE=2.5f"]).is_compiled

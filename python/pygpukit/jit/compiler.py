@@ -44,7 +44,8 @@ def jit(source: str, func: str, options: Sequence[str] | None = None, block_size
     """A kernel from CUDA source.
 
     ``func`` names a ``__global__`` function of ``source``; an instance of a template is ``"scale<float>"``. ``options`` go
-    to the compiler; without ``-arch=...`` it compiles for the exact chip. ``block_size`` is used by calls that name none.
+    to the compiler, those of nvcc that it lacks (``-O3``, ``-Xptxas -O1,-v``) translated or passed over with a line in the
+    log; without ``-arch=...`` it compiles for the exact chip. ``block_size`` is used by calls that name none.
 
     The kernel is compiled here where a GPU and NVRTC are present. Elsewhere the name is checked and calling the kernel
     raises :class:`DeviceError` with the cause. Raises ``ValueError`` for a name that is not in the source, and
