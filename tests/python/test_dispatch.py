@@ -341,10 +341,12 @@ def test_ctrl_c_ends_a_wait_at_the_gate():
             sys.executable,
             "-c",
             textwrap.dedent("""
+            import signal
             import numpy as np
             import pygpukit as gp
             from pygpukit._core import runtime
 
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have had it ignored
             with gp.device("cpu"):
                 controller = runtime.dispatch.controller("cpu")
                 stream = gp.Stream()

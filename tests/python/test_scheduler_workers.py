@@ -201,6 +201,8 @@ def test_keyboard_interrupt_passes_through_a_wait(wait):
 import os, signal, threading, time
 from pygpukit.scheduler import Scheduler
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have had it ignored
+
 scheduler = Scheduler()
 go = threading.Event()
 scheduler.start_workers(1)
@@ -228,6 +230,8 @@ def test_keyboard_interrupt_inside_a_task_leaves_run():
         """
 import os, signal, threading, time
 from pygpukit.scheduler import Scheduler
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have had it ignored
 
 scheduler = Scheduler()
 task = scheduler.submit(lambda: time.sleep(30))
