@@ -290,11 +290,9 @@ def test_repr_shows_six_edge_values_per_axis(device):
     assert "..." not in repr(gp.zeros(6)) and "..." in repr(gp.zeros(7))
 
 
-def test_repr_is_quick_on_a_large_array(device):
-    x = gp.zeros((1,)).expand(10**6, 10**3)
-    start = time.perf_counter()
-    assert "shape=(1000000, 1000)" in repr(x)
-    assert time.perf_counter() - start < 0.5
+def test_repr_reads_the_edges_alone(device):
+    x = gp.zeros((1,)).expand(10**7, 10**7)  # 400 TB, were it read as a whole
+    assert "shape=(10000000, 10000000)" in repr(x)
 
 
 # Operators
