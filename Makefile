@@ -39,7 +39,7 @@ test-python: build ## the Python tests
 kernels-quick: build
 	$(RUN) python tools/check_kernels.py --quick
 
-test-kernels: build ## every kernel for every chip with NVRTC 12.9 and 13; cross-compile for Windows
+test-kernels: build ## every instance of every kernel for every chip with NVRTC 12.9 and 13; cross-compile for Windows
 	$(RUN) python tools/check_kernels.py --archs $(ALL_ARCHS)
 	$(RUN) python tools/check_mingw.py
 
