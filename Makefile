@@ -9,7 +9,7 @@ RUN = $(DEV) exec --
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help needs run build test test-cpp test-python test-kernels kernels-quick layers check-api docs-check stubs lint \
+.PHONY: help needs needs-tests run build test test-cpp test-python test-kernels kernels-quick layers check-api docs-check stubs lint \
         types gpu-test gpu-build gpu-pytest gpu-bench gpu-sanitize check-limits measure-host sanitize tsan fuzz-pool bench wheel wheel-test wheelhouse \
         format precommit clean
 
@@ -27,10 +27,13 @@ run: needs ## set up, build, install into .venv and run the demonstration
 build: needs ## set up, build and install into .venv; ARCHS=90a also compiles the kernels beforehand
 	$(DEV) build
 
-test: build layers lint test-cpp test-python kernels-quick check-api docs-check ## every test that needs no GPU
+test: needs-tests build layers lint test-cpp test-python kernels-quick check-api docs-check ## every test that needs no GPU
 	@echo "-- all tests passed"
 
-test-cpp: build ## the C++ tests
+needs-tests: needs
+	$(DEV) needs-tests
+
+test-cpp: needs-tests build ## the C++ tests
 	$(DEV) cpp-tests
 
 test-python: build ## the Python tests
