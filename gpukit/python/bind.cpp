@@ -19,8 +19,10 @@ namespace {
 /// One level of `with stream:` / `with gp.device(...)`. The ContextVar holds the innermost.
 struct SessionNode {
   std::shared_ptr<const runtime::Session> session;
-  nb::object owner;
-  nb::object previous;  // None at the bottom
+  PyObject* owner;
+  nb::object previous;               // None at the bottom
+  nb::object kept;                   // the owner, unless the scope ends with it
+  std::shared_ptr<const bool> over;  // null: only pop_session ends the scope
 };
 
 PyObject* session_var = nullptr;
@@ -33,12 +35,16 @@ SessionNode* current_node(PyObject** held) {
   if (!sessions_used.load(std::memory_order_relaxed)) return nullptr;
   PyObject* value = nullptr;
   if (PyContextVar_Get(session_var, nullptr, &value) < 0) nb::raise_python_error();
-  if (value == nullptr || Py_TYPE(value) != node_type) {
-    Py_XDECREF(value);
-    return nullptr;
+  while (value != nullptr && Py_TYPE(value) == node_type) {
+    SessionNode* node = nb::inst_ptr<SessionNode>(value);
+    if (node->over == nullptr || !*node->over) {
+      *held = value;
+      return node;
+    }
+    Py_SETREF(value, Py_NewRef(node->previous.ptr()));
   }
-  *held = value;
-  return nb::inst_ptr<SessionNode>(value);
+  Py_XDECREF(value);
+  return nullptr;
 }
 
 /// In force where nothing was entered: the device of core.backend.set_backend, or null. Never freed once set.
@@ -118,20 +124,22 @@ void set_node(nb::handle value) {
 
 }  // namespace
 
-void push_session(nb::handle owner, runtime::Session session) {
+void push_session(nb::handle owner, runtime::Session session, std::shared_ptr<const bool> over) {
   PyObject* held = nullptr;
   SessionNode* node = current_node(&held);
   nb::object previous = node != nullptr ? nb::steal(held) : nb::none();
   auto shared = std::make_shared<const runtime::Session>(std::move(session));
   sessions_used.store(true, std::memory_order_relaxed);
-  set_node(nb::cast(SessionNode{std::move(shared), nb::borrow(owner), std::move(previous)}));
+  nb::object kept = over == nullptr ? nb::borrow(owner) : nb::object();
+  set_node(
+      nb::cast(SessionNode{std::move(shared), owner.ptr(), std::move(previous), std::move(kept), std::move(over)}));
 }
 
 void pop_session(nb::handle owner) {
   PyObject* held = nullptr;
   SessionNode* node = current_node(&held);
   nb::object guard = nb::steal(held);
-  if (node == nullptr || node->owner.ptr() != owner.ptr())
+  if (node == nullptr || node->owner != owner.ptr())
     throw Error(class_of(owner) + ": left out of order: it is not the innermost `with` of this context");
   set_node(nb::object(node->previous));
 }
@@ -140,7 +148,7 @@ nb::object innermost_scope() {
   PyObject* held = nullptr;
   SessionNode* node = current_node(&held);
   const nb::object guard = nb::steal(held);
-  return node != nullptr ? node->owner : nb::object();
+  return node != nullptr ? nb::borrow(node->owner) : nb::object();
 }
 
 void bind_session(nb::module_& m) {

@@ -77,8 +77,9 @@ Scalar to_scalar(const char* op, const char* argument, nb::handle value);
 std::shared_ptr<const runtime::Session> context_session();
 /// The same by value, with the default one spelled out: what a new scope starts from.
 runtime::Session outer_session();
-/// Makes `session` current in Python's context until `owner` calls pop_session. Scopes nest.
-void push_session(nb::handle owner, runtime::Session session);
+/// Makes `session` current in Python's context until `owner` calls pop_session. Scopes nest. With `over` the scope does
+/// not keep the owner alive, and has ended once that is true; the GIL guards it.
+void push_session(nb::handle owner, runtime::Session session, std::shared_ptr<const bool> over = nullptr);
 /// Throws Error when `owner` did not enter the innermost scope.
 void pop_session(nb::handle owner);
 /// Who entered the innermost scope; not valid outside of all.

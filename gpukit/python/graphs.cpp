@@ -10,9 +10,14 @@ namespace gpukit::python {
 
 namespace {
 
+/// One that is dropped while it captures ends the capture and the scope that begin_capture entered.
 struct GraphObject {
   explicit GraphObject(Device device) : graph(device) {}
+  ~GraphObject() {
+    if (over != nullptr) *over = true;
+  }
   runtime::Graph graph;
+  std::shared_ptr<bool> over;  // of the last begin_capture
 };
 
 /// `with graph.capture():`
@@ -23,10 +28,11 @@ struct CaptureScope {
 GraphObject& graph_of(nb::handle self) { return nb::cast<GraphObject&>(self); }
 
 void begin(nb::handle self) {
-  runtime::Graph& graph = graph_of(self).graph;
-  in_scope([&] { return graph.begin_capture(), 0; });
-  const auto& stream = graph.stream();
-  push_session(self, outer_session().with_stream(stream).with_device(stream->device()));
+  GraphObject& object = graph_of(self);
+  in_scope([&] { return object.graph.begin_capture(), 0; });
+  const auto& stream = object.graph.stream();
+  object.over = std::make_shared<bool>(false);
+  push_session(self, outer_session().with_stream(stream).with_device(stream->device()), object.over);
 }
 
 void end(nb::handle self) {

@@ -19,9 +19,51 @@ namespace gpukit::runtime {
 namespace {
 thread_local Capture* t_capture = nullptr;
 std::atomic<CaptureHook> g_capture_hook{nullptr};
+
+/// For what a capture began and will not be used. An invalidated capture ends with an error and leaves no graph.
+void end_in_driver(const driver::Stream& stream) noexcept {
+  try {
+    stream.api().destroy_graph(stream.api().end_capture(stream.handle()));
+  } catch (...) {
+  }
+}
 }  // namespace
 
-Capture* thread_capture() { return t_capture; }
+/// The capture of a thread, which alone may end it in the driver: also when the graph was destroyed by another thread,
+/// and when the thread itself ends.
+struct ThreadCapture {
+  std::shared_ptr<Capture> capture;
+
+  ~ThreadCapture() {
+    if (capture != nullptr) drop();
+  }
+  void set(std::shared_ptr<Capture> next) {
+    capture = std::move(next);
+    t_capture = capture.get();
+  }
+  /// It takes no more submissions.
+  std::shared_ptr<Capture> leave() {
+    t_capture = nullptr;
+    capture->origin_->capture.store(nullptr, std::memory_order_release);
+    for (const auto& stream : capture->joined_) stream->capture.store(nullptr, std::memory_order_release);
+    return std::move(capture);
+  }
+  void drop() noexcept {
+    const std::shared_ptr<Capture> left = leave();
+    left->dropped_.store(true, std::memory_order_release);
+    end_in_driver(*left->origin_);
+  }
+};
+
+namespace {
+thread_local ThreadCapture t_owner;
+}  // namespace
+
+Capture* thread_capture() {
+  if (t_capture != nullptr && t_capture->dropped()) [[unlikely]]
+    t_owner.drop();
+  return t_capture;
+}
 void set_capture_hook(CaptureHook hook) { g_capture_hook.store(hook, std::memory_order_release); }
 
 void Capture::pin(const std::shared_ptr<memory::Storage>& storage, bool write) {
@@ -66,50 +108,44 @@ Graph::~Graph() {
 }
 
 void Graph::begin_capture() {
-  if (t_capture != nullptr) throw Error("begin_capture: this thread is already capturing a graph");
-  if (capture_ != nullptr) throw Error("begin_capture: the graph is being captured by another thread");
+  if (thread_capture() != nullptr) throw Error("begin_capture: this thread is already capturing a graph");
+  if (capturing()) throw Error("begin_capture: the graph is being captured by another thread");
   if (ready()) throw Error("begin_capture: the graph already holds a capture; call reset() first");
   runtime::synchronize(device_);
   // A graph runs on the SMs of the stream it was captured on, so that must be one of this session's.
   const std::shared_ptr<driver::Stream> current = current_stream(device_);
   if (!same_session(*stream_, *current)) stream_ = new_stream(device_, 0, false);
   if (const CaptureHook hook = g_capture_hook.load(std::memory_order_acquire)) hook(stream_);
-  auto capture = std::make_unique<Capture>(stream_);
+  auto capture = std::make_shared<Capture>(stream_);
   const driver::Api& api = stream_->api();
   open_device(device_).context.make_current();
   api.begin_capture(stream_->handle());
   try {
     capture->id_ = api.capture_info(stream_->handle()).id;
   } catch (...) {
-    capture_ = std::move(capture);
-    abandon();
+    end_in_driver(*stream_);
     throw;
   }
-  capture_ = std::move(capture);
-  t_capture = capture_.get();
+  capture_ = capture;
+  t_owner.set(std::move(capture));
   stream_->capture.store(t_capture, std::memory_order_release);
 }
 
 void Graph::end_capture() {
-  if (capture_ == nullptr) throw Error("end_capture: no capture is running on this graph");
+  if (!capturing()) throw Error("end_capture: no capture is running on this graph");
   if (t_capture != capture_.get()) throw Error("end_capture: the capture was begun by another thread");
   const driver::Api& api = stream_->api();
   driver::GraphHandle graph = nullptr;
-  auto leave = [&] {
-    t_capture = nullptr;
-    stream_->capture.store(nullptr, std::memory_order_release);
-    for (const auto& stream : capture_->joined_) stream->capture.store(nullptr, std::memory_order_release);
-  };
   try {
     graph = api.end_capture(stream_->handle());
   } catch (const CudaError& error) {
-    leave();
+    t_owner.leave();
     capture_.reset();
     if (error.code != driver::kErrorCaptureUnjoined) throw;
     throw Error("end_capture: work on a second stream was not joined; make the graph's stream wait for its last event");
   }
-  leave();
-  std::unique_ptr<Capture> captured = std::move(capture_);
+  std::shared_ptr<Capture> captured = t_owner.leave();
+  capture_.reset();
   captured->joined_.clear();
   try {
     num_nodes_ = static_cast<int64_t>(api.graph_nodes(graph));
@@ -125,14 +161,10 @@ void Graph::end_capture() {
 
 void Graph::abandon() noexcept {
   if (capture_ == nullptr) return;
-  if (t_capture == capture_.get()) t_capture = nullptr;
-  stream_->capture.store(nullptr, std::memory_order_release);
-  for (const auto& stream : capture_->joined_) stream->capture.store(nullptr, std::memory_order_release);
-  try {
-    stream_->api().destroy_graph(stream_->api().end_capture(stream_->handle()));
-  } catch (...) {
-    // An invalidated capture ends with an error and leaves no graph.
-  }
+  if (t_capture == capture_.get())
+    t_owner.drop();
+  else
+    capture_->dropped_.store(true, std::memory_order_release);  // its thread ends it when it next looks
   capture_.reset();
 }
 
@@ -199,9 +231,9 @@ void Graph::synchronize() {
 }
 
 void Graph::reset() {
-  if (capture_ != nullptr) throw Error("reset: the graph is being captured");
+  if (capturing()) throw Error("reset: the graph is being captured");
   driver::GraphExecHandle exec = nullptr;
-  std::unique_ptr<Capture> captured;
+  std::shared_ptr<Capture> captured;
   std::shared_ptr<driver::Stream> last;
   std::vector<std::shared_ptr<driver::Stream>> replayed_on;
   {
@@ -278,3 +310,26 @@ bool Graph::verify() {
 }
 
 }  // namespace gpukit::runtime
+ScopedCapture::ScopedCapture(Graph& graph) : graph_(graph) {
+  graph.begin_capture();
+  try {
+    session_ = current_session().with_stream(graph.stream()).with_device(graph.stream()->device());
+    guard_.emplace(session_);
+  } catch (...) {
+    graph.abandon();
+    throw;
+  }
+}
+
+ScopedCapture::~ScopedCapture() {
+  if (!guard_) return;
+  guard_.reset();
+  graph_.abandon();
+}
+
+void ScopedCapture::end() {
+  if (!guard_) throw Error("ScopedCapture.end: the capture is over");
+  guard_.reset();
+  graph_.end_capture();
+}
+

@@ -1,10 +1,12 @@
 // Graphs: what a thread submits between begin and end, replayed with one call and with the same bits.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +16,9 @@
 
 namespace gpukit::runtime {
 
-/// What a running capture collects. Reached by the gate through Stream::capture.
-class Capture {
+/// What a running capture collects. Reached by the gate through Stream::capture. The thread that captures holds it
+/// until the capture is over, and so does the graph.
+class Capture : public std::enable_shared_from_this<Capture> {
  public:
   explicit Capture(std::shared_ptr<driver::Stream> origin) : origin_(std::move(origin)) {}
   ~Capture();
@@ -27,8 +30,11 @@ class Capture {
   void keep_alive(std::shared_ptr<void> object) { kept_.push_back(std::move(object)); }
   /// What captured calls make and use up; what is left there is no result.
   CaptureWorkspace workspace;
+  /// The graph, or the thread, went away: nothing becomes of it.
+  bool dropped() const { return dropped_.load(std::memory_order_acquire); }
 
  private:
+  friend struct ThreadCapture;
   friend class Graph;
   friend class Submission;
   struct Pinned {
@@ -38,6 +44,7 @@ class Capture {
   /// Blocks that may move otherwise; they keep their addresses while the graph knows them.
   std::vector<std::shared_ptr<memory::Storage>> managed_;
   std::shared_ptr<driver::Stream> origin_;
+  std::atomic<bool> dropped_{false};
   uint64_t id_ = 0;
   std::vector<std::shared_ptr<driver::Stream>> joined_;
   std::vector<Pinned> pinned_;
@@ -53,6 +60,7 @@ Capture* thread_capture();
 using CaptureHook = void (*)(const std::shared_ptr<driver::Stream>& stream);
 void set_capture_hook(CaptureHook hook);
 
+/// A graph that is destroyed while it is captured ends the capture, in whichever thread.
 class Graph {
  public:
   explicit Graph(Device device);
@@ -77,7 +85,7 @@ class Graph {
   /// Drops the capture and lets go of its buffers. Throws Error while another thread replays.
   void reset();
   bool ready() const { return exec_ != nullptr; }
-  bool capturing() const { return capture_ != nullptr; }
+  bool capturing() const { return capture_ != nullptr && !capture_->dropped(); }
   int64_t num_nodes() const { return num_nodes_; }
   const std::shared_ptr<driver::Stream>& stream() const { return stream_; }
   /// Replays, issues the same work eagerly from the same start, compares every written byte, and puts the start back.
@@ -89,8 +97,8 @@ class Graph {
   void submit_replay();
   Device device_;
   std::shared_ptr<driver::Stream> stream_;
-  std::unique_ptr<Capture> capture_;   // while capturing
-  std::unique_ptr<Capture> captured_;  // what the graph holds
+  std::shared_ptr<Capture> capture_;   // while capturing
+  std::shared_ptr<Capture> captured_;  // what the graph holds
   driver::GraphExecHandle exec_ = nullptr;
   int64_t num_nodes_ = 0;
   std::mutex mutex_;  // what follows
@@ -98,6 +106,30 @@ class Graph {
   std::shared_ptr<driver::Stream> last_stream_;               // of the last replay
   uint64_t last_forgotten_ = 0;                               // the blocks know of it while no one forgets
   std::vector<std::shared_ptr<driver::Stream>> replayed_on_;  // every one, when the graph has managed blocks
+};
+
+/// Captures into a graph what this thread submits in a scope, whose current stream is the graph's. end() makes the
+/// graph ready; a scope that is left without it, by an exception too, leaves the graph empty and the thread free.
+///
+///     runtime::Graph graph(device);
+///     runtime::ScopedCapture capture(graph);
+///     add(a, b, &out);
+///     capture.end();
+///     graph.replay();
+class ScopedCapture {
+ public:
+  /// Throws as Graph::begin_capture.
+  explicit ScopedCapture(Graph& graph);
+  ~ScopedCapture();
+  ScopedCapture(const ScopedCapture&) = delete;
+  ScopedCapture& operator=(const ScopedCapture&) = delete;
+  /// Throws as Graph::end_capture; the capture is over then too.
+  void end();
+
+ private:
+  Graph& graph_;
+  Session session_;
+  std::optional<SessionGuard> guard_;  // empty once ended
 };
 
 }  // namespace gpukit::runtime

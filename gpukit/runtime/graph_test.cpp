@@ -307,6 +307,69 @@ TEST(Graph, OfASessionThatIsGoneRunsNowhere) {
   c->graph.reset();
 }
 
+TEST(Graph, ScopedCaptureMakesTheStreamCurrentAndTheGraphReady) {
+  Array a = make(3, 1);
+  Graph graph(kCpu);
+  {
+    ScopedCapture capture(graph);
+    EXPECT_EQ(current_stream(kCpu), graph.stream());
+    increment(a, a, 1);
+    EXPECT_TRUE(graph.capturing());
+    capture.end();
+    EXPECT_EQ(thread_capture(), nullptr);
+    EXPECT_NE(current_stream(kCpu), graph.stream());
+    EXPECT_THROW(capture.end(), Error);
+  }
+  EXPECT_TRUE(graph.ready());
+  EXPECT_EQ(first(a), 1.0f);
+  graph.replay();
+  graph.synchronize();
+  EXPECT_EQ(first(a), 2.0f);
+}
+
+TEST(Graph, ScopedCaptureLeftByAnExceptionLeavesTheGraphEmpty) {
+  Array a = make(3, 1);
+  Graph graph(kCpu);
+  auto fail = [&] {
+    const ScopedCapture capture(graph);
+    increment(a, a, 1);
+    throw Error("the body failed");
+  };
+  EXPECT_THROW(fail(), Error);
+  EXPECT_EQ(thread_capture(), nullptr);
+  EXPECT_FALSE(graph.ready() || graph.capturing());
+  ScopedCapture again(graph);
+  increment(a, a, 1);
+  again.end();
+  graph.replay();
+  graph.synchronize();
+  EXPECT_EQ(first(a), 2.0f);
+}
+
+TEST(Graph, DestroyedByAnotherThreadFreesTheThreadThatCaptures) {
+  Array a = make(2, 0);
+  auto graph = std::make_unique<Graph>(kCpu);
+  const std::shared_ptr<driver::Stream> stream = graph->stream();
+  graph->begin_capture();
+  std::thread([&] { graph.reset(); }).join();
+  EXPECT_EQ(thread_capture(), nullptr);
+  EXPECT_EQ(stream->api().capture_info(stream->handle()).status, driver::CaptureStatus::none);
+  increment(a, a, 1);
+  EXPECT_EQ(first(a), 1.0f);
+}
+
+TEST(Graph, CaptureOfAThreadThatEndsIsOver) {
+  Array a = make(2, 0);
+  Graph graph(kCpu);
+  std::thread([&] { graph.begin_capture(); }).join();
+  EXPECT_FALSE(graph.capturing());
+  EXPECT_THROW(graph.end_capture(), Error);
+  ScopedCapture capture(graph);
+  increment(a, a, 1);
+  capture.end();
+  EXPECT_TRUE(graph.ready());
+}
+
 TEST(Graph, AbandonedCaptureLeavesTheThreadFree) {
   Array a = make(2, 0);
   {

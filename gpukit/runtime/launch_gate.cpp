@@ -62,8 +62,8 @@ void Submission::admit(StreamControl& control, SubmitKind kind, size_t bytes) {
 
 void Submission::report(int code) noexcept { std::exchange(control_, nullptr)->submitted(ticket_, stream_, code); }
 
-Capture* Submission::join_capture(Capture& capture) const {
-  if (stream_ == capture.origin_) return &capture;
+std::shared_ptr<Capture> Submission::join_capture(Capture& capture) const {
+  if (stream_ == capture.origin_) return capture.shared_from_this();
   if (stream_->device() == capture.origin_->device()) {
     driver::CaptureInfo info = api().capture_info(stream_->handle());
     if (info.status == driver::CaptureStatus::active && info.id == capture.id_) {
@@ -71,7 +71,7 @@ Capture* Submission::join_capture(Capture& capture) const {
         capture.joined_.push_back(stream_);
         stream_->capture.store(&capture, std::memory_order_release);
       }
-      return &capture;
+      return capture.shared_from_this();
     }
   }
   throw Error(std::string(name_) +

@@ -37,7 +37,7 @@ class Submission {
   const std::shared_ptr<driver::Stream>& stream() const { return stream_; }
   const driver::Api& api() const { return stream_->api(); }
   bool capturing() const { return capture_ != nullptr; }
-  Capture* capture() const { return capture_; }
+  Capture* capture() const { return capture_.get(); }
 
   /// After the driver call. Outside a capture: three branches and a loop over `uses`.
   void done(int code, std::span<const memory::Use> uses) {
@@ -55,14 +55,14 @@ class Submission {
  private:
   [[noreturn]] void failed(int code);
   void finish(std::span<const memory::Use> uses);
-  Capture* join_capture(Capture& capture) const;
+  std::shared_ptr<Capture> join_capture(Capture& capture) const;
   void admit(StreamControl& control, SubmitKind kind, size_t bytes);
   void report(int code) noexcept;
 
   const std::shared_ptr<driver::Stream>& stream_;
   const char* name_;
   DeviceState& device_;
-  Capture* capture_ = nullptr;
+  std::shared_ptr<Capture> capture_;  // null outside of captures
   StreamControl* control_ = nullptr;  // between admit() and submitted()
   uint64_t ticket_ = 0;
   bool blocking_;  // PYGPUKIT_LAUNCH_BLOCKING

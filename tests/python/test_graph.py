@@ -108,6 +108,67 @@ def test_an_exception_leaves_the_graph_empty(device):
     assert graph.is_ready()
 
 
+def test_a_graph_dropped_while_it_captures_ends_the_capture(device):
+    x = gp.zeros(4)
+    gp.add(x, 1, out=x)
+    for _ in range(3):
+        graph = gp.CudaGraph()
+        graph.begin_capture()
+        gp.add(x, 1, out=x)
+        del graph
+        stream = gp.current_stream()
+        assert x.sum().item() == 4, "nothing was run, and waiting is allowed again"
+        assert gp.ones(3).sum().item() == 3
+    again = gp.CudaGraph()
+    with again.capture():
+        gp.add(x, 1, out=x)
+    again.replay()
+    assert x.sum().item() == 8
+    assert gp.current_stream() == stream
+
+
+def test_a_graph_dropped_under_another_scope_ends_the_capture(device):
+    x = gp.zeros(4)
+    outside = gp.current_stream()
+    graph = gp.CudaGraph()
+    graph.begin_capture()
+    with gp.device(device):
+        del graph
+        assert x.sum().item() == 0
+    assert gp.current_stream() == outside
+
+
+def test_a_graph_dropped_by_another_thread_ends_the_capture(device):
+    held = [gp.CudaGraph()]
+    x = gp.zeros(4)
+    held[0].begin_capture()
+    gp.add(x, 1, out=x)
+    thread = threading.Thread(target=held.clear)
+    thread.start()
+    thread.join()
+    assert gp.ones(3).sum().item() == 3 and x.sum().item() == 0
+    with gp.CudaGraph().capture():
+        gp.add(x, 1, out=x)
+
+
+def test_a_thread_that_ends_while_it_captures_ends_the_capture(device):
+    graph, x = gp.CudaGraph(), gp.zeros(4)
+
+    def begin():
+        with gp.device(device):
+            graph.begin_capture()
+            gp.add(x, 1, out=x)
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    assert not graph.is_capturing() and not graph.is_ready()
+    with graph.capture():
+        gp.add(x, 1, out=x)
+    graph.replay()
+    assert x.sum().item() == 4
+
+
 def test_a_graph_keeps_its_buffers(device):
     x, y = gp.ones(1 << 16), gp.empty(1 << 16)
     gp.add(x, 1, out=y)
