@@ -89,7 +89,7 @@ void bind_graphs(nb::module_& m) {
             in_scope([&] { return new (self) GraphObject(where); });
           },
           "device"_a = nb::none())
-      .def("begin_capture", &begin, "Waits for the device, then captures what this thread submits.")
+      .def("begin_capture", &begin, "Waits for the streams of this session, then captures what this thread submits.")
       .def("end_capture", &end, "Ends the capture and makes the graph ready to replay.")
       .def(
           "capture", [](nb::object self) { return CaptureScope{std::move(self)}; },

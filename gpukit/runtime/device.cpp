@@ -232,24 +232,42 @@ void wait_for_stream(const driver::Stream& stream, const std::function<bool()>& 
 
 }  // namespace
 
-void synchronize(Device device) {
-  DeviceState& state = open_device(device);
-  std::vector<std::pair<std::shared_ptr<driver::Stream>, uint64_t>> busy;
-  for (auto& [stream, label] : listed_streams()) {
-    const uint64_t submitted = stream->sequence.load(std::memory_order_relaxed);
-    if (stream->device() == device && submitted != stream->idle_sequence.load(std::memory_order_relaxed))
-      busy.emplace_back(std::move(stream), submitted);
+namespace {
+
+/// Streams that have work, each with the number of its last submission.
+class BusyStreams {
+ public:
+  template <typename Predicate>
+  BusyStreams(Device device, Predicate&& wanted) {
+    for (auto& [stream, label] : listed_streams()) {
+      const uint64_t submitted = stream->sequence.load(std::memory_order_relaxed);
+      if (stream->device() == device && submitted != stream->idle_sequence.load(std::memory_order_relaxed) &&
+          wanted(*stream))
+        list_.emplace_back(std::move(stream), submitted);
+    }
   }
-  wait_and_raise(state, "synchronize", [&] {
-    for (const auto& entry : busy) {
+  /// Signals end the wait; where none can, `wait(stream)` is called.
+  template <typename Wait>
+  void wait_for_all(Wait&& wait) const {
+    for (const auto& entry : list_) {
       const driver::Stream& stream = *entry.first;
       // To ask about a stream that captures would end the capture.
       wait_for_stream(
-          stream, [&] { return memory::is_capturing(stream) || stream.query(); }, [] {});
+          stream, [&] { return memory::is_capturing(stream) || stream.query(); }, [&] { wait(stream); });
     }
     state.context.api().synchronize_context();
   });
-  for (const auto& [stream, submitted] : busy) stream->idle_sequence.store(submitted, std::memory_order_relaxed);
+  busy.note_idle();
+}
+
+void synchronize_streams(Device device, const char* caller, const std::function<bool(const driver::Stream&)>& wanted) {
+  const BusyStreams busy(device, wanted);
+  wait_and_raise(open_device(device), caller, [&] {
+    busy.wait_for_all([](const driver::Stream& stream) {
+      if (!memory::is_capturing(stream)) stream.synchronize();
+    });
+  });
+  busy.note_idle();
 }
 
 void synchronize(driver::Stream& stream, const char* caller) {
@@ -257,6 +275,22 @@ void synchronize(driver::Stream& stream, const char* caller) {
   wait_and_raise(open_device(stream.device()), caller, [&] {
     wait_for_stream(
         stream, [&] { return stream.query(); }, [&] { stream.synchronize(); });
+  }
+  void note_idle() const {
+    for (const auto& [stream, submitted] : list_) stream->idle_sequence.store(submitted, std::memory_order_relaxed);
+  }
+
+ private:
+  std::vector<std::pair<std::shared_ptr<driver::Stream>, uint64_t>> list_;
+};
+
+}  // namespace
+
+void synchronize(Device device) {
+  DeviceState& state = open_device(device);
+  const BusyStreams busy(device, [](const driver::Stream&) { return true; });
+  wait_and_raise(state, "synchronize", [&] {
+    busy.wait_for_all([](const driver::Stream&) {});
   });
   stream.idle_sequence.store(submitted, std::memory_order_relaxed);
 }

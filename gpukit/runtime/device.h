@@ -1,6 +1,7 @@
 // Devices of the process: opening, properties, default device, memory, waiting.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +50,8 @@ void synchronize(Device device);
 /// Waits for one stream, lets signals through, then raises what was found. Throws inside a capture, naming `caller`.
 void synchronize(driver::Stream& stream, const char* caller);
 /// The same, but no signal ends it: for work that uses memory of the caller.
+/// Waits for the streams of ours on `device` that `wanted` names. Throws as synchronize.
+void synchronize_streams(Device device, const char* caller, const std::function<bool(const driver::Stream&)>& wanted);
 void synchronize_fully(driver::Stream& stream, const char* caller);
 
 /// Replaces the driver behind the CPU device, for tests: drops every opened CPU device. Not thread-safe.

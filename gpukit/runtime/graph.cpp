@@ -111,9 +111,10 @@ void Graph::begin_capture() {
   if (thread_capture() != nullptr) throw Error("begin_capture: this thread is already capturing a graph");
   if (capturing()) throw Error("begin_capture: the graph is being captured by another thread");
   if (ready()) throw Error("begin_capture: the graph already holds a capture; call reset() first");
-  runtime::synchronize(device_);
   // A graph runs on the SMs of the stream it was captured on, so that must be one of this session's.
   const std::shared_ptr<driver::Stream> current = current_stream(device_);
+  synchronize_streams(device_, "begin_capture",
+                      [&](const driver::Stream& stream) { return same_session(stream, *current); });
   if (!same_session(*stream_, *current)) stream_ = new_stream(device_, 0, false);
   if (const CaptureHook hook = g_capture_hook.load(std::memory_order_acquire)) hook(stream_);
   auto capture = std::make_shared<Capture>(stream_);

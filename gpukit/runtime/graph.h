@@ -68,9 +68,9 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  /// Waits for the device, then captures what this thread submits to stream(). The caller makes that stream current
-  /// (Python: ContextVar; C++: SessionGuard). Throws Error when a capture is running in this thread or the graph is
-  /// ready.
+  /// Waits for the streams of this session, then captures what this thread submits to stream(). The caller makes that
+  /// stream current (Python: ContextVar; C++: ScopedCapture does both). Throws Error when a capture is running in this
+  /// thread or the graph is ready.
   void begin_capture();
   /// Instantiates. On failure the graph is empty again and the thread captures no more.
   void end_capture();

@@ -370,6 +370,28 @@ TEST(Graph, CaptureOfAThreadThatEndsIsOver) {
   EXPECT_TRUE(graph.ready());
 }
 
+TEST(Graph, BeginWaitsForTheStreamsOfItsSessionAlone) {
+  gpukit::testing::FakeDriver driver;
+  driver.defer(true);
+  driver.queries_run(false);
+  Array a = Array::empty({2}, DType::float32, kCpu), b = Array::empty({2}, DType::float32, kCpu);
+  auto others = StreamGroup::make(open_device(kCpu).context);
+  Session elsewhere = Session().with_stream(others->make_stream(0));
+  std::atomic<int> mine = 0, theirs = 0;
+  {
+    SessionGuard guard(elsewhere);
+    run_host("theirs", kCpu, {write(b)}, [&](void* const*) { ++theirs; });
+  }
+  run_host("mine", kCpu, {write(a)}, [&](void* const*) { ++mine; });
+  Graph graph(kCpu);
+  ScopedCapture capture(graph);
+  EXPECT_EQ(mine, 1);
+  EXPECT_EQ(theirs, 0);
+  capture.end();
+  driver.run_all(1);
+  EXPECT_EQ(theirs, 1);
+}
+
 TEST(Graph, AbandonedCaptureLeavesTheThreadFree) {
   Array a = make(2, 0);
   {
