@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "gpukit/base/files.h"
+#include "gpukit/base/fork.h"
 
 namespace gpukit {
 namespace {
@@ -45,5 +46,9 @@ Clock& real_clock() {
   static RealClock* const leaked = new RealClock;
   return *leaked;
 }
+
+namespace {
+[[maybe_unused]] const bool g_made_at_load = made_at_load<real_clock>();
+}  // namespace
 
 }  // namespace gpukit

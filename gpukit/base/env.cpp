@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/fork.h"
 
 namespace gpukit::env {
 namespace {
@@ -60,6 +61,8 @@ constexpr Row kRows[kCount] = {
 using Values = std::array<std::optional<std::string>, kCount>;
 
 std::mutex g_mutex;
+std::mutex& values_mutex() { return g_mutex; }
+[[maybe_unused]] const bool g_held_at_fork = hold_at_fork<values_mutex>();
 Values* g_values = nullptr;  // leaked
 
 std::optional<std::string> value_of(Id id) {

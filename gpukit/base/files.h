@@ -84,7 +84,7 @@ size_t page_size() noexcept;
 int64_t monotonic_ns() noexcept;
 int64_t wall_clock_ns() noexcept;
 int64_t process_id() noexcept;
-/// 0 in the process that loaded the library, one more in each forked child. Counted from the first call in the parent.
+/// 0 in the process that loaded the library, one more in each forked child.
 uint64_t fork_generation() noexcept;
 /// CPUs this process may run on.
 int available_cpus() noexcept;

@@ -17,6 +17,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/base/files.h"
+#include "gpukit/base/fork.h"
 
 namespace gpukit::files {
 namespace {
@@ -135,6 +136,8 @@ void check_component(const std::string& name) {
 }
 
 std::atomic<uint64_t> g_generation{0};
+[[maybe_unused]] const bool g_counts_forks =
+    at_fork(ForkOrder::leaf, nullptr, nullptr, [] { g_generation.fetch_add(1, std::memory_order_relaxed); });
 
 }  // namespace
 
@@ -249,12 +252,7 @@ size_t page_size() noexcept { return static_cast<size_t>(::sysconf(_SC_PAGESIZE)
 
 int64_t process_id() noexcept { return ::getpid(); }
 
-uint64_t fork_generation() noexcept {
-  static const int registered =
-      ::pthread_atfork(nullptr, nullptr, [] { g_generation.fetch_add(1, std::memory_order_relaxed); });
-  static_cast<void>(registered);
-  return g_generation.load(std::memory_order_relaxed);
-}
+uint64_t fork_generation() noexcept { return g_generation.load(std::memory_order_relaxed); }
 
 int available_cpus() noexcept {
 #ifdef __linux__

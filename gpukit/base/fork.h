@@ -1,19 +1,39 @@
-// What must be done around a fork so that the child finds no lock taken by a thread it does not have.
+// What must be done around a fork so that the child finds no lock taken by a thread it does not have, and nothing half
+// made by one.
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 
 namespace gpukit {
 
-/// `before` runs in the forking thread ahead of the fork, the last registered one first; then `parent` in the parent
-/// and `child` in the child, the first registered one first. Nothing where processes do not fork.
-void at_fork(void (*before)(), void (*parent)(), void (*child)());
+/// Locks are taken from the last of these to the first, as every other thread takes them.
+enum class ForkOrder : uint8_t {
+  leaf,        // mutexes under which no other is taken
+  driver,      // the host driver's
+  pools,       // of the pools of devices
+  user_pools,  // of the pools that users make
+  devices,     // held while a device is opened
+};
 
-/// Holds a mutex during forks. For one under which no other is taken, and while the library is being loaded: then it is
-/// the last that the forking thread takes, as it is for every other thread.
+/// `before` runs in the forking thread ahead of the fork, those of the last order first and within an order the last
+/// registered one first; then `parent` in the parent and `child` in the child, the other way round. For static
+/// initialisers: once threads run, one that registers could wait for a lock that a fork has. Nothing where processes do
+/// not fork.
+bool at_fork(ForkOrder order, void (*before)(), void (*parent)(), void (*child)());
+
+/// Holds a mutex during forks, as the last that the forking thread takes.
 template <std::mutex& (*kMutex)()>
-bool hold_at_fork() {
-  at_fork([] { kMutex().lock(); }, [] { kMutex().unlock(); }, [] { kMutex().unlock(); });
+bool hold_at_fork(ForkOrder order = ForkOrder::leaf) {
+  return at_fork(
+      order, [] { kMutex().lock(); }, [] { kMutex().unlock(); }, [] { kMutex().unlock(); });
+}
+
+/// Calls a function whose static would otherwise be made by the first thread that comes. A fork in the middle of that
+/// would leave the child waiting for it for ever. For namespace-scope initialisers.
+template <auto kFunction>
+bool made_at_load() {
+  static_cast<void>(kFunction());
   return true;
 }
 

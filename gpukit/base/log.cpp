@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gpukit/base/env.h"
+#include "gpukit/base/fork.h"
 
 namespace gpukit {
 namespace {
@@ -21,6 +22,9 @@ State& state() {
   static State* const leaked = new State;
   return *leaked;
 }
+
+std::mutex& state_mutex() { return state().mutex; }
+[[maybe_unused]] const bool g_held_at_fork = hold_at_fork<state_mutex>();
 
 constexpr int kUnset = -1;
 std::atomic<int> g_level{kUnset};

@@ -3,6 +3,8 @@
 #include <map>
 #include <mutex>
 
+#include "gpukit/base/fork.h"
+
 namespace gpukit {
 namespace {
 
@@ -15,6 +17,9 @@ Registry& registry() {
   static Registry* const leaked = new Registry;
   return *leaked;
 }
+
+std::mutex& registry_mutex() { return registry().mutex; }
+[[maybe_unused]] const bool g_held_at_fork = hold_at_fork<registry_mutex>();
 
 }  // namespace
 

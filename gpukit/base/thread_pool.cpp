@@ -17,7 +17,7 @@ constexpr int kMaxThreads = 256;
 /// Enough pieces to even out the load on any sensible number of threads.
 constexpr int64_t kMaxPieces = 256;
 
-std::atomic<int> g_chosen{0};
+std::atomic<int> g_chosen{0}, g_standard{0};
 thread_local bool t_inside = false;
 
 struct Job {
@@ -134,7 +134,9 @@ int threads_in_use() noexcept {
 int num_threads() {
   const int chosen = g_chosen.load(std::memory_order_relaxed);
   if (chosen > 0) return chosen;
-  static const int standard = default_threads();
+  // No guarded static: a fork while another thread finds the number would leave the child waiting for it.
+  int standard = g_standard.load(std::memory_order_relaxed);
+  if (standard == 0) g_standard.store(standard = default_threads(), std::memory_order_relaxed);
   return standard;
 }
 

@@ -7,11 +7,11 @@
 #include <new>
 
 #include "gpukit/base/files.h"
+#include "gpukit/base/fork.h"
 #include "gpukit/driver/host_state.h"
 
 #if !defined(_WIN32)
 #include <fcntl.h>
-#include <pthread.h>
 #include <unistd.h>
 #endif
 
@@ -334,13 +334,18 @@ const CudaTable& host_table() {
     host::fill_green_entries(made);
     host::fill_stream_entries(made);
     host::fill_capture_entries(made);
-#if !defined(_WIN32)
-    pthread_atfork(host::before_fork, host::after_fork_parent, host::after_fork_child);
-#endif
     return made;
   }();
   return table;
 }
+
+namespace {
+[[maybe_unused]] const bool g_made_at_load = made_at_load<host_table>();
+#if !defined(_WIN32)
+[[maybe_unused]] const bool g_held_at_fork =
+    at_fork(ForkOrder::driver, host::before_fork, host::after_fork_parent, host::after_fork_child);
+#endif
+}  // namespace
 
 void set_host_device_count(int count) {
   std::lock_guard lock(host::state().mutex);

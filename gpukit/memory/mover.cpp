@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "gpukit/base/fork.h"
 #include "gpukit/memory/hold.h"
 
 namespace gpukit::memory {
@@ -65,5 +66,9 @@ Mover& mover() {
   Mover* set = g_mover.load(std::memory_order_acquire);
   return set != nullptr ? *set : *plain;
 }
+
+namespace {
+[[maybe_unused]] const bool g_made_at_load = made_at_load<mover>();
+}  // namespace
 
 }  // namespace gpukit::memory

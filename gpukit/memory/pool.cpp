@@ -49,6 +49,10 @@ void after_fork() {
   pools().mutex.unlock();
 }
 
+[[maybe_unused]] const bool g_made_at_load = made_at_load<pools>();
+[[maybe_unused]] const bool g_held_at_fork =
+    at_fork(ForkOrder::pools, before_fork, after_fork<false>, after_fork<true>);
+
 }  // namespace
 
 void PoolState::lock_for_fork() {
@@ -78,9 +82,6 @@ PoolState::PoolState(driver::Context& context_, const PoolConfig& config_)
   if (retained_limit_ == 0) retained_limit_ = static_cast<size_t>(context.properties().total_memory) / 2;
   stats_.virtual_memory = vmm_;
   stats_.retained_limit = static_cast<int64_t>(retained_limit_);
-  // After the driver, whose own lock is taken under ours.
-  static const bool registered = (at_fork(before_fork, after_fork<false>, after_fork<true>), true);
-  static_cast<void>(registered);
   std::lock_guard lock(pools().mutex);
   auto& list = pools().list;
   list.insert(std::upper_bound(list.begin(), list.end(), this, std::less<>()), this);

@@ -39,7 +39,7 @@ std::mutex& default_mutex() { return default_state().mutex; }
 
 }  // namespace
 
-/// The MemoryPools of the process, for forks. Their locks are taken before those of a device's pool.
+/// The MemoryPools of the process, for forks.
 struct MemoryPool::All {
   std::mutex mutex;
   std::vector<MemoryPool*> list;
@@ -56,7 +56,10 @@ struct MemoryPool::All {
     for (MemoryPool* pool : get().list) pool->mutex_.unlock();
     get().mutex.unlock();
   }
+  static const bool held_at_fork;
 };
+
+const bool MemoryPool::All::held_at_fork = (get(), at_fork(ForkOrder::user_pools, lock, unlock, unlock));
 
 size_t MemoryPool::size_class(size_t size) {
   for (size_t known : kSizeClasses)
@@ -70,9 +73,6 @@ MemoryPool::MemoryPool(Pool& pool, std::shared_ptr<driver::Stream> stream, size_
       stream_(std::move(stream)),
       account_(Account::create(std::move(name), pool.context().device(), checked_quota(quota), eviction, pool.root())) {
   account_->set_movable(true);
-  // After the device's pool, so that it is taken before it.
-  static const bool registered = (at_fork(All::lock, All::unlock, All::unlock), true);
-  static_cast<void>(registered);
   std::lock_guard lock(All::get().mutex);
   All::get().list.push_back(this);
 }

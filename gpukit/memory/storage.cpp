@@ -38,6 +38,7 @@ std::list<PendingRelease>& pending() {
   static auto* list = new std::list<PendingRelease>;
   return *list;
 }
+[[maybe_unused]] const bool g_made_at_load = made_at_load<pending>();
 
 /// `ask` tells whether work has finished. When the driver does not say, it has not, unless the context is dead.
 template <typename Ask>

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/fork.h"
 #include "gpukit/memory/hold.h"
 #include "gpukit/python/state.h"
 #include "gpukit/runtime/device.h"
@@ -59,6 +60,7 @@ std::mutex& release_mutex() {
   static auto* mutex = new std::mutex;
   return *mutex;
 }
+[[maybe_unused]] const bool g_held_at_fork = hold_at_fork<release_mutex>();
 std::vector<Release>& release_queue() {
   static auto* queue = new std::vector<Release>;
   return *queue;

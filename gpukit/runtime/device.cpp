@@ -7,6 +7,7 @@
 #include "gpukit/base/env.h"
 #include "gpukit/base/error.h"
 #include "gpukit/base/files.h"
+#include "gpukit/base/fork.h"
 #include "gpukit/base/log.h"
 #include "gpukit/driver/cuda.h"
 #include "gpukit/driver/host_table.h"
@@ -26,6 +27,7 @@ namespace {
 
 constexpr int kMaxDevices = 16;
 constexpr int kMinimumSm = 80;
+constexpr int kUnknown = -1;
 
 /// What the first look at the CUDA driver found. `reason` is empty when there is a device to use.
 struct CudaProbe {
@@ -48,6 +50,10 @@ Registry& registry() {
   static auto* value = new Registry;
   return *value;
 }
+
+// A thread that opens a device holds it, so a fork waits until the device is there.
+std::mutex& registry_mutex() { return registry().mutex; }
+[[maybe_unused]] const bool g_held_at_fork = hold_at_fork<registry_mutex>(ForkOrder::devices);
 
 driver::Api host_api() {
   const driver::CudaTable* table = registry().host.load(std::memory_order_acquire);
@@ -183,17 +189,20 @@ std::string cuda_unavailable_reason() {
 
 Device configured_device() {
   if (auto chosen = env::device()) return chosen->device;
-  static const bool cuda = cuda_available();
-  if (cuda && !forked_since_cuda()) return {DeviceKind::cuda, 0};
-  return {DeviceKind::cpu, 0};
+  // No guarded static: a fork while another thread looks would leave the child waiting for it.
+  static constinit std::atomic<int> found{kUnknown};
+  int cuda = found.load(std::memory_order_relaxed);
+  if (cuda == kUnknown) found.store(cuda = cuda_available() ? 1 : 0, std::memory_order_relaxed);
+  return {cuda != 0 && !forked_since_cuda() ? DeviceKind::cuda : DeviceKind::cpu, 0};
 }
 
 Device default_device() {
   if (const auto& session = current_session(); session.device) return *session.device;
   Device device = configured_device();
   if (device.kind == DeviceKind::cpu && !env::device()) {
-    static const auto* text = new std::string("Falling back to CPU simulation backend: " + cuda_unavailable_reason());
-    log_once(LogLevel::warning, "cpu fallback", *text);
+    static constinit std::atomic<bool> told{false};
+    if (log_enabled(LogLevel::warning) && !told.exchange(true, std::memory_order_relaxed))
+      log(LogLevel::warning, "Falling back to CPU simulation backend: " + cuda_unavailable_reason());
   }
   return device;
 }
@@ -255,6 +264,22 @@ class BusyStreams {
       wait_for_stream(
           stream, [&] { return memory::is_capturing(stream) || stream.query(); }, [&] { wait(stream); });
     }
+  }
+  void note_idle() const {
+    for (const auto& [stream, submitted] : list_) stream->idle_sequence.store(submitted, std::memory_order_relaxed);
+  }
+
+ private:
+  std::vector<std::pair<std::shared_ptr<driver::Stream>, uint64_t>> list_;
+};
+
+}  // namespace
+
+void synchronize(Device device) {
+  DeviceState& state = open_device(device);
+  const BusyStreams busy(device, [](const driver::Stream&) { return true; });
+  wait_and_raise(state, "synchronize", [&] {
+    busy.wait_for_all([](const driver::Stream&) {});
     state.context.api().synchronize_context();
   });
   busy.note_idle();
@@ -275,22 +300,6 @@ void synchronize(driver::Stream& stream, const char* caller) {
   wait_and_raise(open_device(stream.device()), caller, [&] {
     wait_for_stream(
         stream, [&] { return stream.query(); }, [&] { stream.synchronize(); });
-  }
-  void note_idle() const {
-    for (const auto& [stream, submitted] : list_) stream->idle_sequence.store(submitted, std::memory_order_relaxed);
-  }
-
- private:
-  std::vector<std::pair<std::shared_ptr<driver::Stream>, uint64_t>> list_;
-};
-
-}  // namespace
-
-void synchronize(Device device) {
-  DeviceState& state = open_device(device);
-  const BusyStreams busy(device, [](const driver::Stream&) { return true; });
-  wait_and_raise(state, "synchronize", [&] {
-    busy.wait_for_all([](const driver::Stream&) {});
   });
   stream.idle_sequence.store(submitted, std::memory_order_relaxed);
 }

@@ -1,6 +1,7 @@
 #include "gpukit/runtime/launch_gate.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -14,9 +15,14 @@ namespace gpukit::runtime {
 
 namespace {
 
+constexpr int kUnknown = -1;
+std::atomic<int> g_blocking{kUnknown};
+
+/// No guarded static: a fork while another thread reads the variable would leave the child waiting for it.
 bool launch_blocking() {
-  static const bool value = env::launch_blocking();
-  return value;
+  int value = g_blocking.load(std::memory_order_relaxed);
+  if (value == kUnknown) g_blocking.store(value = env::launch_blocking() ? 1 : 0, std::memory_order_relaxed);
+  return value != 0;
 }
 
 struct HostTask {
@@ -51,8 +57,7 @@ Submission::Submission(const std::shared_ptr<driver::Stream>& stream, const char
 void Submission::admit(StreamControl& control, SubmitKind kind, size_t bytes) {
   // A capture submits nothing: its replays are what a control sees.
   if (capture_ != nullptr) {
-    static Counter& captured = counter("gate.captured");
-    captured.add();
+    counter("gate.captured").add();
     return;
   }
   ticket_ = control.admit(stream_, name_, kind, bytes);

@@ -1,5 +1,6 @@
 #include "gpukit/runtime/session.h"
 
+#include "gpukit/base/fork.h"
 #include "gpukit/memory/pool_api.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/stream_group.h"
@@ -53,6 +54,10 @@ const Session& current_session() {
   static const Session* none = new Session;
   return SessionGuard::current_ != nullptr ? *SessionGuard::current_ : *none;
 }
+
+namespace {
+[[maybe_unused]] const bool g_made_at_load = made_at_load<current_session>();
+}  // namespace
 
 const std::shared_ptr<driver::Stream>& current_stream(Device device) {
   if (SessionGuard::current_ != nullptr) {

@@ -67,6 +67,40 @@ def test_child_may_start_cuda_when_the_parent_did_not(library):
     assert out.splitlines() == ["cuda:0", "0"]
 
 
+# The child asks what the other thread was about to find out for the first time.
+FIRST_USE = """
+import signal, threading, time
+
+def first():
+    with gp.device("cpu"):
+        x = gp.ones(1000)
+        (x + 1).sum().item()
+        gp.matmul(x.reshape(10, 100), x.reshape(100, 10)).to_numpy()
+        gp.random.normal((4,))
+
+def use():
+    signal.alarm(20)
+    with gp.device("cpu"):
+        assert (gp.ones(1000) + 1).sum().item() == 2000
+        gp.random.normal((4,))
+
+thread = threading.Thread(target={target})
+thread.start()
+end = time.perf_counter() + {delay}
+while time.perf_counter() < end:
+    pass
+print(child(use))
+thread.join()
+"""
+
+
+@pytest.mark.parametrize("target", ["first", "gp.is_cuda_available", "gp.default_device"])
+def test_a_fork_during_another_threads_first_call_leaves_the_child_whole(tmp_path, target):
+    for step in range(12):
+        out = driver_library.run(tmp_path, FORK + FIRST_USE.format(target=target, delay=0.0003 * step * step))
+        assert out.splitlines()[-1] == "0", (step, out)
+
+
 def test_cpu_works_in_children_of_a_busy_process(tmp_path):
     out = driver_library.run(
         tmp_path,

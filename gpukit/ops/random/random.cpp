@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "gpukit/base/fork.h"
 #include "gpukit/base/half.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/elementwise/copy.h"
@@ -139,6 +140,10 @@ Generator& default_generator() {
   static Generator* const leaked = new Generator;
   return *leaked;
 }
+
+namespace {
+[[maybe_unused]] const bool g_made_at_load = made_at_load<default_generator>();
+}  // namespace
 
 Array uniform(const Request& request, double low, double high, const Array* out) {
   const DType dtype = chosen(request, out, DType::float32);

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "gpukit/base/fork.h"
 #include "gpukit/ops/common/cpu.h"
 #include "gpukit/ops/matmul/cpu/matmul_block.h"
 #include "gpukit/ops/matmul/cpu/matmul_pack.h"
@@ -305,6 +306,10 @@ MatmulLevel best_matmul_level() {
   return MatmulLevel::plain;
 #endif
 }
+
+namespace {
+[[maybe_unused]] const bool g_made_at_load = made_at_load<best_matmul_level>();
+}  // namespace
 
 void set_matmul_level(MatmulLevel level) { g_level.store(level, std::memory_order_relaxed); }
 void set_matmul_low_memory(bool low) { g_low_memory.store(low, std::memory_order_relaxed); }

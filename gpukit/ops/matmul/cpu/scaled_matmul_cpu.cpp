@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 
+#include "gpukit/base/fork.h"
 #include "gpukit/base/thread_pool.h"
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"
 #include "gpukit/runtime/fault.h"
@@ -37,6 +38,9 @@ const std::array<float, 16>& numbers_of_e2m1() {
   }();
   return table;
 }
+
+[[maybe_unused]] const bool g_made_at_load = made_at_load<numbers_of<float8_e4m3>>() &&
+                                             made_at_load<numbers_of<float8_e5m2>>() && made_at_load<numbers_of_e2m1>();
 
 struct Source {
   const ScaledOperand* layout;
@@ -119,6 +123,7 @@ bool has_avx2() {
   static const bool found = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   return found;
 }
+[[maybe_unused]] const bool g_found_at_load = made_at_load<has_avx2>();
 
 __attribute__((target("avx2,fma"))) void end_group_avx2(float* chains, float* sums, float a_by, const float* b_by) {
   const __m256 factor = _mm256_set1_ps(a_by);
