@@ -192,8 +192,9 @@ Device configured_device() {
   // No guarded static: a fork while another thread looks would leave the child waiting for it.
   static constinit std::atomic<int> found{kUnknown};
   int cuda = found.load(std::memory_order_relaxed);
+  if (cuda != 0 && forked_since_cuda()) throw DeviceError(kForkText);
   if (cuda == kUnknown) found.store(cuda = cuda_available() ? 1 : 0, std::memory_order_relaxed);
-  return {cuda != 0 && !forked_since_cuda() ? DeviceKind::cuda : DeviceKind::cpu, 0};
+  return {cuda != 0 ? DeviceKind::cuda : DeviceKind::cpu, 0};
 }
 
 Device default_device() {

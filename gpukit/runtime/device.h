@@ -36,7 +36,8 @@ bool cuda_available();
 /// Why there is no CUDA device, with the paths that were tried; empty when there is one.
 /// Starts with one of the promised messages, e.g. `CUDA driver not detected`.
 std::string cuda_unavailable_reason();
-/// The device new arrays go to: the session's, PYGPUKIT_DEVICE, else cuda:0, else cpu:0 with one warning.
+/// The device new arrays go to: the session's, PYGPUKIT_DEVICE, else cuda:0, else cpu:0 with one warning. In the forked
+/// child of a process that used CUDA, where it would be a GPU: throws DeviceError. The CPU can be had by name.
 Device default_device();
 /// Same choice without the warning and without a session.
 Device configured_device();
@@ -49,9 +50,9 @@ void memory_info(Device device, size_t* free_bytes, size_t* total_bytes);
 void synchronize(Device device);
 /// Waits for one stream, lets signals through, then raises what was found. Throws inside a capture, naming `caller`.
 void synchronize(driver::Stream& stream, const char* caller);
-/// The same, but no signal ends it: for work that uses memory of the caller.
 /// Waits for the streams of ours on `device` that `wanted` names. Throws as synchronize.
 void synchronize_streams(Device device, const char* caller, const std::function<bool(const driver::Stream&)>& wanted);
+/// The same, but no signal ends it: for work that uses memory of the caller.
 void synchronize_fully(driver::Stream& stream, const char* caller);
 
 /// Replaces the driver behind the CPU device, for tests: drops every opened CPU device. Not thread-safe.

@@ -26,9 +26,9 @@ def build(folder: Path) -> Path:
 def run(folder: Path, code: str, **settings: str) -> str:
     """Output of a program that finds the library. `settings` are environment variables."""
     env = {**os.environ, "LD_LIBRARY_PATH": str(folder), **settings}
-    env.pop("PYGPUKIT_DEVICE", None)
-    if "CUDA_DEVICE_MAX_CONNECTIONS" not in settings:
-        env.pop("CUDA_DEVICE_MAX_CONNECTIONS", None)
+    for name in ("PYGPUKIT_DEVICE", "CUDA_DEVICE_MAX_CONNECTIONS"):
+        if name not in settings:
+            env.pop(name, None)
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120, env=env
     )

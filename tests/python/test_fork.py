@@ -40,24 +40,31 @@ def test_child_of_a_process_that_used_cuda_gets_one_clear_error(library):
 x = gp.empty(3, device="cuda")
 
 def use():
-    for attempt in (lambda: gp.empty(3, device="cuda"), lambda: gp.synchronize("cuda"), lambda: x.to_numpy()):
+    attempts = (
+        lambda: gp.empty(3, device="cuda"),
+        lambda: gp.synchronize("cuda"),
+        lambda: x.to_numpy(),
+        lambda: gp.empty(3),
+        lambda: gp.default_device(),
+    )
+    for attempt in attempts:
         try:
             attempt()
             print("no error")
         except gp.DeviceError as error:
             print(error)
-    print(gp.is_cuda_available(), gp.default_device())
+    print(gp.is_cuda_available(), gp.ones(3, device="cpu").device)
     with gp.device("cpu"):
-        print((gp.ones(1000) + 1).sum().item())
+        print(gp.default_device(), (gp.ones(1000) + 1).sum().item())
 
 print(child(use))
 print(gp.empty(3, device="cuda").device)
 """,
     )
     lines = out.splitlines()
-    assert len(lines) == 7, out
-    assert len(set(lines[:3])) == 1 and "forked" in lines[0] and "spawn" in lines[0]
-    assert lines[3:] == ["False cpu", "2000.0", "0", "cuda:0"]
+    assert len(lines) == 9, out
+    assert len(set(lines[:5])) == 1 and "forked" in lines[0] and "spawn" in lines[0]
+    assert lines[5:] == ["False cpu", "cpu 2000.0", "0", "cuda:0"]
 
 
 def test_child_may_start_cuda_when_the_parent_did_not(library):
@@ -65,6 +72,19 @@ def test_child_may_start_cuda_when_the_parent_did_not(library):
         library, FORK + "print(child(lambda: print(gp.empty(3, device='cuda').device, flush=True)))"
     )
     assert out.splitlines() == ["cuda:0", "0"]
+
+
+def test_child_of_a_process_that_chose_the_cpu_has_it_as_its_default(library):
+    out = driver_library.run(
+        library,
+        FORK
+        + """
+x = gp.empty(3, device="cuda")
+print(child(lambda: print(gp.ones(3).device, flush=True)))
+""",
+        PYGPUKIT_DEVICE="cpu",
+    )
+    assert out.splitlines() == ["cpu", "0"]
 
 
 # The child asks what the other thread was about to find out for the first time.
@@ -83,6 +103,7 @@ def use():
     with gp.device("cpu"):
         assert (gp.ones(1000) + 1).sum().item() == 2000
         gp.random.normal((4,))
+    gp.default_device()
 
 thread = threading.Thread(target={target})
 thread.start()
