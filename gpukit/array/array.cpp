@@ -87,7 +87,7 @@ Array Array::empty(const Dims& shape, DType dtype, Device device) {
   size_t bytes = static_cast<size_t>(checked_bytes(shape, dtype));
   runtime::DeviceState& state = runtime::open_device(device);
   state.health.check();
-  return Array(memory::Storage::allocate(*state.resource, bytes, runtime::current_stream(device),
+  return Array(memory::Storage::allocate(*state.resource, bytes, runtime::borrow_stream(device),
                                          runtime::current_account(device)),
                dtype, shape, contiguous_strides(shape), 0);
 }

@@ -140,7 +140,7 @@ void publish(const Array& array, uint64_t consumer) {
   runtime::refuse_in_capture("dlpack", "hands the array to another library");
   // A transfer that still waits in the engine is on no stream yet.
   const memory::Use use{&array.storage(), 0, true};
-  runtime::settle({&use, 1}, *runtime::current_stream(array.device()));
+  runtime::settle({&use, 1}, *runtime::borrow_stream(array.device()));
   if (array.device().kind == DeviceKind::cpu) {
     for (const auto& stream : array.storage()->streams()) runtime::synchronize(*stream, "dlpack");
     return;

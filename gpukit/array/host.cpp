@@ -38,11 +38,11 @@ Array to_device(const Array& array, Device device) {
     runtime::copy_device(write(copy), read(array), bytes);
   } else if (device.kind == DeviceKind::cpu) {
     // Earlier work of the CPU stream may still use the block that `copy` got.
-    runtime::synchronize(*runtime::current_stream(device), "to");
+    runtime::synchronize(*runtime::borrow_stream(device), "to");
     const memory::Pin pin(copy.storage());
     runtime::copy_to_host(reinterpret_cast<char*>(pin.address()) + copy.offset_bytes(), read(array), bytes, "to");
   } else {
-    const auto& stream = runtime::current_stream(array.device());
+    const auto& stream = runtime::borrow_stream(array.device());
     const memory::Use source = read(array);
     runtime::settle({&source, 1}, *stream);
     runtime::synchronize(*stream, "to");

@@ -95,7 +95,7 @@ void launch_on(const std::shared_ptr<driver::Stream>& stream, const Kernel& kern
 
 void launch_packed(const Kernel& kernel, Device device, const LaunchConfig& config, void** values,
                    std::span<const uint32_t> sizes, std::span<const memory::Use> uses) {
-  launch_on(runtime::current_stream(device), kernel, config, values, sizes, uses);
+  launch_on(runtime::borrow_stream(device), kernel, config, values, sizes, uses);
 }
 
 }  // namespace gpukit::jit::detail

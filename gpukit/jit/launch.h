@@ -51,7 +51,7 @@ inline auto parameter(Device device, const T& value) {
   if constexpr (is_use<T>) {
     return address_of(value);
   } else if constexpr (is_boxes<T>) {
-    return runtime::current_stream(device)->api().make_box_map(value.layout, address_of(value.use));
+    return runtime::borrow_stream(device)->api().make_box_map(value.layout, address_of(value.use));
   } else {
     static_assert(std::is_trivially_copyable_v<T>, "kernel parameters are plain values");
     return value;
@@ -73,7 +73,7 @@ void launch(const Kernel& kernel, Device device, const LaunchConfig& config, con
   const std::span<const memory::Use> used(uses.data(), kUses);
   // Transfers first: whoever waits for them must hold nothing.
   if (runtime::transfers_active()) [[unlikely]]
-    runtime::settle_slow(used, *runtime::current_stream(device));
+    runtime::settle_slow(used, *runtime::borrow_stream(device));
   const memory::Hold hold(used);
   std::tuple values{detail::parameter(device, args)...};
   std::apply(

@@ -187,7 +187,7 @@ void UserKernel::launch(Device device, std::span<const Argument> arguments, cons
   const Extent block = options.block.value_or(Extent{block_size_, 1, 1});
   const int64_t threads = std::max<int64_t>(block.x * block.y * block.z, 1);
   const std::shared_ptr<driver::Stream> stream =
-      options.stream != nullptr ? *options.stream : runtime::current_stream(device);
+      options.stream != nullptr ? *options.stream : runtime::borrow_stream(device);
   std::vector<Argument> slice(arguments.begin(), arguments.end());
   LaunchOptions each = options;
   each.slice_ms.reset();
@@ -211,7 +211,7 @@ void UserKernel::launch_whole(Device device, std::span<const Argument> arguments
   PackedCall call;
   pack(device, arguments, options, &call);
   const std::shared_ptr<driver::Stream>& stream =
-      options.stream != nullptr ? *options.stream : runtime::current_stream(device);
+      options.stream != nullptr ? *options.stream : runtime::borrow_stream(device);
   if (!(stream->device() == device)) {
     throw DeviceError(function_ + ": stream is of " + str(stream->device()) + ", the kernel runs on " + str(device));
   }

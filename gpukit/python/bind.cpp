@@ -77,7 +77,7 @@ constexpr uint64_t kSafeBacklog = 512;
 
 bool submits_at_once(const Array* target) {
   if (target == nullptr || target->device().kind != DeviceKind::cuda) return false;
-  const driver::Stream& stream = *runtime::current_stream(target->device());
+  const driver::Stream& stream = *runtime::borrow_stream(target->device());
   // A control, a transfer of the array or a block that must come back may hold the call back.
   if (stream.control.load(std::memory_order_relaxed) != nullptr || runtime::transfers_active() ||
       memory::g_managed_blocks.load(std::memory_order_relaxed) != 0)

@@ -187,7 +187,7 @@ void Graph::replay() {
 
 void Graph::submit_replay() {
   refuse_in_capture("replay", "launches a graph");
-  const std::shared_ptr<driver::Stream>& stream = current_stream(device_);
+  const std::shared_ptr<driver::Stream>& stream = borrow_stream(device_);
   check_session(*stream);
   if (transfers_active()) {
     for (const Capture::Pinned& entry : captured_->pinned_) {
@@ -280,7 +280,7 @@ bool Graph::verify() {
   };
 
   const Bytes start = save();
-  const std::shared_ptr<driver::Stream>& stream = current_stream(device_);
+  const std::shared_ptr<driver::Stream>& stream = borrow_stream(device_);
   Bytes replayed, eager;
   try {
     replay();
@@ -310,7 +310,6 @@ bool Graph::verify() {
   return true;
 }
 
-}  // namespace gpukit::runtime
 ScopedCapture::ScopedCapture(Graph& graph) : graph_(graph) {
   graph.begin_capture();
   try {
@@ -334,3 +333,4 @@ void ScopedCapture::end() {
   graph_.end_capture();
 }
 
+}  // namespace gpukit::runtime

@@ -105,10 +105,10 @@ void Submission::finish(std::span<const memory::Use> uses) {
 
 void run_host(const char* name, Device device, std::span<const memory::Use> uses,
               std::function<void(void* const* addresses)> function) {
-  settle(uses, *current_stream(device));
+  settle(uses, *borrow_stream(device));
   // Before the gate, as everywhere: what a control has given its turn must not wait for memory that others hold.
   const memory::Hold hold(uses);
-  Submission submission(current_stream(device), name, SubmitKind::host_function);
+  Submission submission(borrow_stream(device), name, SubmitKind::host_function);
   auto task = std::make_unique<HostTask>();
   task->function = std::move(function);
   task->addresses.reserve(uses.size());

@@ -59,7 +59,9 @@ namespace {
 [[maybe_unused]] const bool g_made_at_load = made_at_load<current_session>();
 }  // namespace
 
-const std::shared_ptr<driver::Stream>& current_stream(Device device) {
+std::shared_ptr<driver::Stream> current_stream(Device device) { return borrow_stream(device); }
+
+const std::shared_ptr<driver::Stream>& borrow_stream(Device device) {
   if (SessionGuard::current_ != nullptr) {
     for (const auto& stream : SessionGuard::current_->streams)
       if (stream->device() == device) return resolve(stream);
@@ -68,7 +70,7 @@ const std::shared_ptr<driver::Stream>& current_stream(Device device) {
 }
 
 int current_sm_count(Device device) {
-  const driver::Stream& stream = *current_stream(device);
+  const driver::Stream& stream = *borrow_stream(device);
   return stream.green() != nullptr ? stream.green()->sm_count() : stream.context().properties().sm_count;
 }
 

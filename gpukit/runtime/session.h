@@ -27,8 +27,12 @@ struct Session {
   Session with_determinism(env::Determinism level) const;
 };
 
-/// The stream work on `device` goes to: the session's, else the device's default stream.
-const std::shared_ptr<driver::Stream>& current_stream(Device device);
+/// The stream work on `device` goes to: the session's, else the device's default stream. Kept alive by what is
+/// returned, also when the session ends or its partition changes.
+std::shared_ptr<driver::Stream> current_stream(Device device);
+/// The same without counting a reference, for the length of one call of the library: good while the session is entered
+/// and until this thread has been sent to a few other streams.
+const std::shared_ptr<driver::Stream>& borrow_stream(Device device);
 /// What new memory on `device` is charged to: the session's account, else that of the default pool, else null (the
 /// device's root).
 std::shared_ptr<memory::Account> current_account(Device device);
@@ -48,7 +52,7 @@ class SessionGuard {
 
  private:
   friend const Session& current_session();
-  friend const std::shared_ptr<driver::Stream>& current_stream(Device device);
+  friend const std::shared_ptr<driver::Stream>& borrow_stream(Device device);
   friend std::shared_ptr<memory::Account> current_account(Device device);
   static thread_local const Session* current_;
   const Session* previous_;

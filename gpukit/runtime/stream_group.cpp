@@ -219,7 +219,7 @@ std::shared_ptr<driver::Stream> stand_in(const driver::Stream& first) {
 }
 
 std::shared_ptr<driver::Stream> new_stream(Device device, int priority, bool counted) {
-  const std::shared_ptr<driver::Stream>& current = current_stream(device);
+  const std::shared_ptr<driver::Stream>& current = borrow_stream(device);
   if (auto group = current->group.lock()) return group->make_stream(priority, counted);
   current->context().make_current();
   auto stream = std::make_shared<driver::Stream>(current->context(), priority, current->green());

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
+#include <type_traits>
+
 #include "gpukit/driver/host_table.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/graph.h"
@@ -174,6 +178,25 @@ TEST_F(StreamGroupTest, AGraphBelongsToTheSmsOfItsCapture) {
   }
   state.streams->move_to(nullptr);
   EXPECT_THROW(graph.replay(), Error);
+}
+
+TEST(CurrentStream, IsKeptAliveByWhoAsked) {
+  static_assert(std::is_same_v<decltype(current_stream(kCpu)), std::shared_ptr<driver::Stream>>);
+  std::weak_ptr<driver::Stream> known;
+  {
+    auto group = StreamGroup::make(open_device(kCpu).context);
+    auto session = std::make_unique<Session>(Session().with_stream(group->make_stream(0)));
+    std::optional<SessionGuard> guard(*session);
+    const auto stream = current_stream(kCpu);
+    known = stream;
+    guard.reset();
+    session.reset();
+    group.reset();
+    EXPECT_FALSE(known.expired());
+    stream->context().make_current();
+    stream->synchronize();
+  }
+  EXPECT_TRUE(known.expired());
 }
 
 }  // namespace

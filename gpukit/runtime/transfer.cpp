@@ -87,7 +87,7 @@ void let_signals_end_wait(const driver::Stream& stream) {
 void set_staged_bytes(size_t bytes) { g_staged_bytes.store(bytes, std::memory_order_relaxed); }
 
 void copy_from_host(const memory::Use& destination, const void* source, size_t bytes) {
-  copy_from_host(destination, source, bytes, current_stream((*destination.storage)->device()), "copy_from_host");
+  copy_from_host(destination, source, bytes, borrow_stream((*destination.storage)->device()), "copy_from_host");
 }
 
 void copy_from_host(const memory::Use& destination, const void* source, size_t bytes,
@@ -104,7 +104,7 @@ void copy_from_host(const memory::Use& destination, const void* source, size_t b
 }
 
 void copy_to_host(void* destination, const memory::Use& source, size_t bytes, const char* caller) {
-  copy_to_host(destination, source, bytes, current_stream((*source.storage)->device()), caller);
+  copy_to_host(destination, source, bytes, borrow_stream((*source.storage)->device()), caller);
 }
 
 void copy_to_host(void* destination, const memory::Use& source, size_t bytes,
@@ -150,7 +150,7 @@ void copy_piece(const TransferRequest& request, size_t offset, void* host, size_
 }
 
 void copy_device(const memory::Use& destination, const memory::Use& source, size_t bytes) {
-  copy_device_async(destination, source, bytes, current_stream((*destination.storage)->device()));
+  copy_device_async(destination, source, bytes, borrow_stream((*destination.storage)->device()));
 }
 
 void copy_device_async(const memory::Use& destination, const memory::Use& source, size_t bytes,
@@ -159,7 +159,7 @@ void copy_device_async(const memory::Use& destination, const memory::Use& source
   Device from = (*source.storage)->device();
   if (!(from == stream->device())) {
     // The source's own stream knows nothing of the destination's: order them by an event.
-    const auto& source_stream = current_stream(from);
+    const auto& source_stream = borrow_stream(from);
     source_stream->context().make_current();
     driver::Event ready(source_stream->context());
     ready.record(*source_stream);
@@ -176,7 +176,7 @@ void fill(const memory::Use& destination, int value_bytes, uint32_t value, size_
   if (count == 0) return;
   memory::Use use = destination;
   use.write = true;
-  const auto& stream = current_stream((*use.storage)->device());
+  const auto& stream = borrow_stream((*use.storage)->device());
   settle({&use, 1}, *stream);
   const memory::Hold hold({&use, 1});
   Submission submission(stream, "fill", SubmitKind::fill, count * static_cast<size_t>(value_bytes));

@@ -37,7 +37,7 @@ std::shared_ptr<memory::Storage> allocate_idle(int64_t bytes, Device device) {
 Array call_room(int64_t bytes, Device device) {
   const runtime::Capture* capture = runtime::thread_capture();
   if (capture == nullptr) return Array::empty({bytes}, DType::uint8, device);
-  const uint64_t stream = runtime::current_stream(device)->id();
+  const uint64_t stream = runtime::borrow_stream(device)->id();
   std::shared_ptr<memory::Storage> storage;
   if (t_room.capture == capture && t_room.stream == stream) storage = t_room.storage.lock();
   if (storage == nullptr || storage->device() != device || storage->bytes() < static_cast<size_t>(bytes)) {

@@ -52,7 +52,7 @@ bool is_ready(const driver::Event& event) {
 /// A buffer whose counter is 0 in the order of the current stream. It outlives sessions, so none is charged for it.
 Array make_buffer(Device device) {
   const runtime::Session own = runtime::Session()
-                                   .with_stream(runtime::current_stream(device))
+                                   .with_stream(runtime::borrow_stream(device))
                                    .with_account(runtime::open_device(device).resource->root());
   const runtime::SessionGuard guard(own);
   Array array = Array::empty({kCaptureScratchBytes}, DType::uint8, device);
@@ -64,7 +64,7 @@ void fill_shelf(Shelf& s, Device device) {
   std::lock_guard lock(s.mutex);
   while (static_cast<int>(s.buffers.size()) < kCaptureScratchCount) {
     Buffer buffer{make_buffer(device), nullptr};
-    const driver::Stream& stream = *runtime::current_stream(device);
+    const driver::Stream& stream = *runtime::borrow_stream(device);
     buffer.ready = std::make_unique<driver::Event>(stream.context());
     buffer.ready->record(stream);
     s.buffers.push_back(std::move(buffer));
@@ -106,7 +106,7 @@ std::optional<Array> take_counted_scratch(Device device) {
   Shelf& s = shelf(device);
   if (runtime::thread_capture() != nullptr) return take_from_shelf(s);
   if (s.count.load(std::memory_order_relaxed) < kCaptureScratchCount) fill_shelf(s, device);
-  const auto& stream = runtime::current_stream(device);
+  const auto& stream = runtime::borrow_stream(device);
   std::lock_guard lock(s.mutex);
   auto found = s.by_stream.find(stream->id());
   if (found == s.by_stream.end()) {

@@ -87,7 +87,7 @@ std::optional<driver::LtProblem> problem_of(const MatmulSpace& s, const VendorFa
 
 /// On every submission: out, the operands in the library's order, their scales, the workspace.
 void submit(const VendorPlan& plan, const std::array<memory::Use, 6>& uses, Device device, float alpha) {
-  const std::shared_ptr<driver::Stream>& stream = runtime::current_stream(device);
+  const std::shared_ptr<driver::Stream>& stream = runtime::borrow_stream(device);
   runtime::settle(uses, *stream);
   const memory::Hold hold(uses);
   runtime::Submission submission(stream, "cublasLtMatmul");
@@ -187,7 +187,7 @@ std::optional<VendorPlan> plan_vendor(const MatmulSpace& space, const VendorFact
     return std::nullopt;
   }
   if (plan.product->workspace_bytes() != 0) {
-    plan.workspace = state->workspace(runtime::current_stream(device));
+    plan.workspace = state->workspace(runtime::borrow_stream(device));
     if (plan.workspace == nullptr) {
       *reason = "there is no memory for its workspace, which a graph capture cannot make";
       return std::nullopt;
