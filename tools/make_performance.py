@@ -12,99 +12,23 @@ import sys
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from check_limits import Limit, read_limits
+from performance_text import GROUPS, HOW, NOTES, OBSTACLES
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
 TARGET = ROOT / "docs" / "performance.md"
 PICTURE = ROOT / "docs" / "images" / "performance.svg"
 
-# Title, beginning and end of the names in it; the first that fits takes a limit.
-GROUPS = [
-    ("Matrix products", "mm_", ""),
-    ("Memory", "pool_", ""),
-    ("Memory", "empty_", ""),
-    ("Memory", "decode_", ""),
-    ("Memory", "evict", ""),
-    ("Memory", "restore_", ""),
-    ("Isolation", "isolation_", ""),
-    ("Isolation", "memory_hog", ""),
-    ("Isolation", "context_bits", ""),
-    ("Shares and copies", "share_", ""),
-    ("Shares and copies", "bandwidth_", ""),
-    ("Shares and copies", "overlap_", ""),
-    ("Scheduler", "admissions_", ""),
-    ("Scheduler", "tasks_", ""),
-    ("Scheduler", "gate_", ""),
-    ("Elementwise: share of the copy ceiling", "ew_", "_vs_copy"),
-    ("Elementwise: torch's time over ours", "ew_", "_vs_torch"),
-    ("Transposed inputs: share of the copy ceiling", "transpose_", "_vs_copy"),
-    ("Sums: share of the read ceiling", "sum_", "_vs_read"),
-    ("softmax and norms: torch's time over ours", "", "norm_bf16_vs_torch"),
-    ("softmax and norms: torch's time over ours", "", "norm_f32_vs_torch"),
-    ("softmax and norms: torch's time over ours", "softmax_", "_vs_torch"),
-    ("Submitting work: our host time over theirs", "", "_vs_launch"),
-    ("Submitting work: our host time over theirs", "", "_vs_torch"),
-    ("Submitting work: our host time over theirs", "", "_vs_cupy"),
-    ("Start", "", "_s"),
-    ("Start", "", "_ms"),
-    ("Start", "import_", ""),
-    ("Determinism", "", "hashes"),
-    ("Determinism", "graph_", ""),
-    ("CPU backend: NumPy's time over ours", "cpu_", "_vs_numpy"),
-    ("Build and tests", "make_", ""),
-    ("Build and tests", "wheel_", ""),
-]
-
-HOW = """Times of kernels are medians over repeats between two events, contenders in turns in the same run, with a call
-queued before the first event; sizes are 16384 x 8192, matrix products apart. "No slower than torch" is checked to within
-the noise of the run: how far two measurements of torch's own call differ. The copy ceiling is the faster of the driver's
-and torch's device-to-device copy of 1 GiB, the read ceiling the fastest of four launches of a kernel that only reads as
-many bytes. Submit times are 256 calls on an idle stream, without the wait, median of 50 rounds. `bench/measure.py` is the
-program; `make gpu-test` runs it and checks every limit."""
-
-# What is said below the title of a group.
-NOTES = {
-    "Matrix products": """Our own kernels, `mm_lt` apart: that is what serves by default with cuBLASLt installed, over
-all shapes of square products and of layers. GPU time of a graph of calls, contenders in turns, medians of five turns
-of 0.3 s where the row says so (three for `gemv` and `invariant`), else 0.06 s (0.02 s where there are many shapes),
-random inputs in more copies than twice the L2 holds. A product whose result differs from torch's has no figure.
-`_nk`: the weights are [n, k] and the product is x @ w.T, both operands along k; without it both are row-major.
-`_vs_torch` is torch's time over ours (of host time, `submit`, ours over torch's), `_vs_read` our share of the speed
-of a kernel that only reads as many bytes. `gemv` is one row, its `_min` the worst of the seven shapes above 100 MB in
-bfloat16; `w8a16` and `w8a8` have float8 weights, `int4` groups of 128. `fused` is 2048 tokens, 4096 to 14336.
-`mm_new_shape_ms` is the slowest first call of a shape in a new process with a warm cache of kernels. `mm_invariant_`
-is the time of a product by default over that under `batch_invariant`, the smallest of three layers.""",
-}
-
 LONG_TURN_S = 0.3
 
-# What stands in the way of a product that is behind, as far as it is known: beginning and end of names, and the reason.
-OBSTACLES = [
-    ("mm_f32_", "", "one in ten instructions of the inner loop loads or counts instead of multiplying"),
-    *(
-        (
-            f"mm_{kind}_{size}_vs_torch",
-            "",
-            "tensor cores take such operands along k alone, so a row-major b is turned first",
-        )
-        for kind in ("tf32", "int8")
-        for size in (4096, 8192)
-    ),
-    ("mm_fp8_", "_fast", "torch leaves the whole sum to the tensor cores; ours adds sums of 128 of k in float32"),
-    ("mm_fp8_", "_vs_row", "the sum of every 128 of k is multiplied by the scales of its blocks"),
-    ("mm_gemv_nvfp4_", "_vs_read", "decoding takes nearly all instructions there is time for"),
-    ("mm_gemv_", "_vs_m1", "one row is near the power limit of the chip already, and every further one takes more energy"),
-    ("mm_gemv_", "_vs_read", "starting and ending a kernel weighs more the fewer bytes it reads"),
-    ("mm_fused_", "", "at the chip's power limit the product itself takes nearly all of the time"),
-    *(
-        (begin, "", "k is not split among blocks, for the bits of a row, so that few tiles leave multiprocessors idle")
-        for begin in ("mm_bf16_1024_", "mm_bf16_2048_", "mm_f16_1024_", "mm_f16_2048_", "mm_llm_", "mm_lt_")
-    ),
-]
 UNKNOWN = "not known yet"
+
+# Who a figure is measured beside.
+PEERS = ("_vs_torch", "_vs_cupy", "_vs_numpy")
 
 EMPTY = (
     "Nothing was measured yet: there is no file in `bench/results`. `make gpu-test` on a machine with a GPU writes one."
@@ -186,16 +110,20 @@ def ceilings(result: Result) -> str:
     return text
 
 
+def held(result: Result, limits: list[Limit]) -> str:
+    values = {name: float(figure["value"]) for name, figure in result.figures.items()}
+    return f"{sum(limit.holds(values) for limit in limits)} of {len(limits)} limits hold"
+
+
 def device_section(result: Result, limits: list[Limit]) -> str:
     mine = [limit for limit in limits if limit.where == result.where]
     values = {name: float(figure["value"]) for name, figure in result.figures.items()}
-    held = sum(limit.holds(values) for limit in mine)
     versions = [f"{key} {result.device[key]}" for key in ("version", "torch") if key in result.device]
     versions = [text.replace("version", "PyGPUkit") for text in versions]
     facts = ", ".join([f"measured {result.date}", *versions])
     parts = [
         f"## {result.title}\n",
-        f"{held} of {len(mine)} limits hold; {facts}. File: `bench/results/{result.path.name}`. {ceilings(result)}".strip(),
+        f"{held(result, mine)}; {facts}. File: `bench/results/{result.path.name}`. {ceilings(result)}".strip(),
         "",
     ]
     for title in dict.fromkeys(group_of(limit.name) for limit in mine):
@@ -208,13 +136,13 @@ def device_section(result: Result, limits: list[Limit]) -> str:
             "",
         ]
         if title == "Matrix products":
-            parts += matrix_section(result, mine, values)
+            parts += matrix_section(result, mine)
     return "\n".join(parts + shared_section(result, mine))
 
 
-def matrix_section(result: Result, limits: list[Limit], values: dict[str, float]) -> list[str]:
-    """Products without a limit, tables of shapes, and what stands in the way where ours are behind."""
-    limited = {limit.name: limit for limit in limits}
+def matrix_section(result: Result, limits: list[Limit]) -> list[str]:
+    """Products without a limit, and tables of shapes."""
+    limited = {limit.name for limit in limits}
     figures = {name: figure for name, figure in result.figures.items() if name.startswith("mm_")}
     told = {name: figure for name, figure in figures.items() if name not in limited and "shapes" not in figure}
     parts: list[str] = []
@@ -225,13 +153,6 @@ def matrix_section(result: Result, limits: list[Limit], values: dict[str, float]
     parts += llm_table(figures, "mm_llm_nk_shapes", "weights [n, k]")
     parts += llm_table(figures, "mm_llm_shapes", "row-major weights")
     parts += gemv_table(figures)
-    behind: dict[str, list[str]] = {}
-    for name, figure in sorted(figures.items()):
-        if is_behind(name, figure, limited.get(name), values):
-            behind.setdefault(obstacle(name), []).append(f"`{name}` {number(figure['value'])}")
-    if behind:
-        lines = [f"- {', '.join(names)}: {reason}." for reason, names in behind.items()]
-        parts += ["Where ours are behind torch, a limit or a goal, and what stands in the way:\n", *lines, ""]
     return parts
 
 
@@ -251,12 +172,60 @@ def told_row(name: str, figure: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |".replace("  ", " ")
 
 
-def is_behind(name: str, figure: dict[str, Any], limit: Limit | None, values: dict[str, float]) -> bool:
-    if limit is not None and not limit.holds(values):
+def misses_goal(name: str, figure: dict[str, Any], limit: Limit | None, values: dict[str, float]) -> bool:
+    """Slower than the peer it is measured beside, by more than the noise, or, with no limit, below its goal."""
+    if limit is None and float(figure["value"]) < float(figure.get("goal", 0)):
         return True
-    value = float(figure["value"])
-    slower = "_vs_torch" in name and "_submit_" not in name and value < 1
-    return slower or value < float(figure.get("goal", 0))
+    if not any(peer in name for peer in PEERS):
+        return False
+    sense = limit.sense if limit else "<=" if "submit" in name else ">="
+    noise = limit.noise if limit else ""
+    return not Limit(name, "", sense, 1.0, "", 0, noise).holds(values)
+
+
+def exceptions(result: Result, limits: list[Limit]) -> list[str]:
+    """What is outside its limit, and what is within it but slower than a peer or below a goal, each with the reason."""
+    values = {name: float(figure["value"]) for name, figure in result.figures.items()}
+    failed = [limit for limit in limits if not limit.holds(values)]
+    parts = ["Outside the limit:\n" if failed else "Outside the limit: none."]
+    for limit in failed:
+        got = number(values[limit.name]) if limit.name in values else "not measured"
+        reason = f": {obstacle(limit.name)}" if limit.name in values else ""
+        parts.append(f"- `{limit.name}` {got}, limit {limit.sense} {limit.limit:g}{reason}.")
+    limited = {limit.name: limit for limit in limits}
+    outside = {limit.name for limit in failed}
+    behind: dict[str, list[str]] = {}
+    for name, figure in sorted(result.figures.items()):
+        if name not in outside and misses_goal(name, figure, limited.get(name), values):
+            behind.setdefault(obstacle(name), []).append(f"`{name}` {number(values[name])}")
+    if behind:
+        lines = [f"- {', '.join(names)}: {reason}." for reason, names in behind.items()]
+        parts += [
+            "\nWithin the limit, or with none, but slower than a peer or below a goal, and what stands in the way:\n",
+            *lines,
+        ]
+    return [*parts, ""]
+
+
+def areas(result: Result, limits: list[Limit]) -> list[str]:
+    """torch's time over ours by group of figures with a limit."""
+    found: dict[str, list[float]] = {}
+    for name in (limit.name for limit in limits if limit.name in result.figures):
+        if ratio := torch_ratio(result.figures[name]):
+            found.setdefault(group_of(name).partition(":")[0], []).append(ratio)
+    rows = [
+        f"| {title} | {len(ratios)} | {min(ratios):.2f} | {median(ratios):.2f} |" for title, ratios in found.items()
+    ]
+    return ["| torch's time over ours | figures | least | median |", "|---|---|---|---|", *rows, ""] if rows else []
+
+
+def summary(results: list[Result], limits: list[Limit]) -> str:
+    """What a reader wants first: how many limits hold, and the exceptions."""
+    parts = ["## In short\n"]
+    for result in results:
+        mine = [limit for limit in limits if limit.where == result.where]
+        parts += [f"**{result.title}**: {held(result, mine)}.\n", *areas(result, mine), *exceptions(result, mine)]
+    return "\n".join(parts)
 
 
 def obstacle(name: str) -> str:
@@ -318,7 +287,7 @@ def generate(results: list[Result], limits: list[Limit]) -> str:
     if any(bars(result) for result in results):
         picture = "\n![torch's time over ours, per operation](images/performance.svg)\n"
     sections = "\n".join(device_section(result, limits) for result in results)
-    return f"{head}\n{HOW}\n{picture}\n{sections}".rstrip("\n") + "\n"
+    return f"{head}\n{summary(results, limits)}\n## How\n\n{HOW}\n{picture}\n{sections}".rstrip("\n") + "\n"
 
 
 # The picture: torch's time over ours for the operations that are bound by memory.

@@ -121,6 +121,12 @@ def test_performance_page_shows_what_was_measured(tmp_path):
     assert "## Some GPU" in text
     assert "copies 4.00 TB/s" in text
     assert "2 of 4 limits hold; measured 2030-01-02" in text
+    short = text[text.index("## In short") : text.index("## How")]
+    assert text.index("## How") < text.index("## Some GPU")
+    assert "**Some GPU**: 2 of 4 limits hold.\n\nOutside the limit:\n\n" in short
+    assert "- `ew_add_f32_vs_copy` 0.500, limit >= 0.9: not known yet.\n" in short
+    assert "- `sum_full_f32_vs_read` not measured, limit >= 1.\n" in short
+    assert "softmax" not in short and "cold_compile" not in short
     picture = make_performance.svg(results)
     xml.etree.ElementTree.fromstring(picture)
     assert ">softmax_f32<" in picture
@@ -157,7 +163,9 @@ def test_performance_page_tells_about_matrix_products(tmp_path):
     behind = text[text.index("what stands in the way") :]
     assert "`mm_tf32_4096_vs_torch` 0.750: tensor cores" in behind
     assert "`mm_f32_4096_vs_torch` 0.400: one in ten instructions" in behind
+    behind = behind[: behind.index("## How")]
     assert "bf16" not in behind and "int4" not in behind
+    assert "Outside the limit: none." in text
     assert make_performance.bars(results[0]) == []
 
 
