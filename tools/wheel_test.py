@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MAX_MB = 40
+MAX_MB = 60
 # libgcc_s and the loader come with libstdc++ and libc; older C libraries have pthread and dl as files of their own.
 LIBRARIES = {"libc.so.6", "libstdc++.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libgcc_s.so.1",
              "ld-linux-x86-64.so.2"}
