@@ -1,7 +1,8 @@
 #include "gpukit/runtime/fault.h"
 
+#include <array>
 #include <atomic>
-#include <string>
+#include <cstring>
 
 #include "gpukit/base/error.h"
 #include "gpukit/runtime/device.h"
@@ -10,28 +11,37 @@ namespace gpukit::runtime {
 
 namespace {
 
-const char* op_name(int32_t op) {
-  switch (static_cast<FaultOp>(op)) {
-    case FaultOp::take: return "take";
-    case FaultOp::gather: return "gather";
-    case FaultOp::scatter: return "scatter";
-    case FaultOp::index_get: return "getitem";
-    case FaultOp::index_set: return "setitem";
-    case FaultOp::grouped_matmul: return "grouped_matmul";
-    case FaultOp::none: break;
-  }
-  return "index";
-}
+/// Names in the order of their first use; entry i has the code i + 1. The last code is shared by all that found no
+/// room.
+constexpr int32_t kMaxNames = 255;
+std::array<std::atomic<const char*>, kMaxNames> names = {};
 
 }  // namespace
+
+int32_t fault_code(const char* op) noexcept {
+  for (int32_t i = 0; i < kMaxNames; ++i) {
+    std::atomic<const char*>& place = names[static_cast<size_t>(i)];
+    const char* known = place.load(std::memory_order_acquire);
+    // A lost race leaves the winner's name in `known`.
+    if (known == nullptr && place.compare_exchange_strong(known, op)) return i + 1;
+    if (known == op || std::strcmp(known, op) == 0) return i + 1;
+  }
+  return kMaxNames + 1;
+}
+
+const char* fault_name(int32_t code) noexcept {
+  if (code < 1 || code > kMaxNames) return "index";
+  const char* known = names[static_cast<size_t>(code - 1)].load(std::memory_order_acquire);
+  return known != nullptr ? known : "index";
+}
 
 FaultWord* fault_word(Device device) { return open_device(device).fault; }
 
 driver::Address fault_address(Device device) { return reinterpret_cast<driver::Address>(fault_word(device)); }
 
-void note_fault(FaultWord* word, FaultOp op, int64_t index, int64_t limit) {
+void note_fault(FaultWord* word, int32_t op, int64_t index, int64_t limit) {
   int32_t none = 0;
-  if (std::atomic_ref<int32_t>(word->op).compare_exchange_strong(none, static_cast<int32_t>(op))) {
+  if (std::atomic_ref<int32_t>(word->op).compare_exchange_strong(none, op)) {
     word->index = index;
     word->limit = limit;
   }
@@ -45,7 +55,7 @@ void raise_fault(Device device) {
     return;
   int64_t index = word->index, limit = word->limit;
   op.store(0, std::memory_order_release);
-  throw OutOfRangeError(op_name(code), index, limit);
+  throw OutOfRangeError(fault_name(code), index, limit);
 }
 
 }  // namespace gpukit::runtime

@@ -343,6 +343,9 @@ def test_bad_index_values_are_skipped_and_raise_at_the_next_wait(device):
     bad = x[put(np.array([5]), device)]
     with pytest.raises(IndexError, match="getitem: index 5"):
         bad.to_numpy()
+    bad = gp.gather(x, put(np.array([-7]), device))
+    with pytest.raises(IndexError, match="gather: index -7 is out of range for an axis of size 5"):
+        bad.to_numpy()
     gp.put_along_axis(x, put(np.array([-9, 0]), device), 3, axis=0)
     with pytest.raises(IndexError, match="scatter: index -9"):
         x.to_numpy()

@@ -10,7 +10,6 @@
 #include "gpukit/ops/indexing/indexed_move.h"
 #include "gpukit/ops/indexing/nonzero.h"
 #include "gpukit/ops/indexing/set_values.h"
-#include "gpukit/runtime/fault.h"
 
 namespace gpukit {
 
@@ -165,12 +164,11 @@ std::vector<AxisIndex> integer_indices(Parsed* parsed) {
 }
 
 /// The result's axes: the view's own in order, and those of the broadcast indices at the block's place.
-IndexedMove make_move(const char* op, runtime::FaultOp fault, Parsed* parsed, bool unique) {
+IndexedMove make_move(const char* op, Parsed* parsed, bool unique) {
   const std::vector<AxisIndex> indices = integer_indices(parsed);
   const Array& view = parsed->view;
   IndexedMove move;
   move.op = op;
-  move.fault = fault;
   move.indexed = view;
   Dims common;
   unsigned indexed_axes = 0;
@@ -251,7 +249,7 @@ void masked_fill(const Array& view, const ArrayItem& item, const Operand& value)
 Array get_item(const Array& x, std::span<const IndexItem> items) {
   Parsed parsed = parse("getitem", x, items);
   if (parsed.arrays.empty()) return parsed.view;
-  const IndexedMove move = make_move("getitem", runtime::FaultOp::index_get, &parsed, false);
+  const IndexedMove move = make_move("getitem", &parsed, false);
   const Array out = Array::empty(move.shape, x.dtype(), x.device());
   indexed_get(move, out);
   return out;
@@ -269,7 +267,7 @@ void set_item(const Array& x, std::span<const IndexItem> items, const Operand& v
     masked_fill(parsed.view, parsed.arrays[0], value);
     return;
   }
-  IndexedMove move = make_move("setitem", runtime::FaultOp::index_set, &parsed, one_mask);
+  IndexedMove move = make_move("setitem", &parsed, one_mask);
   set_values(&move, value);
 }
 

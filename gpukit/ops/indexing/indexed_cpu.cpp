@@ -3,6 +3,7 @@
 
 #include "gpukit/base/thread_pool.h"
 #include "gpukit/ops/indexing/indexed_move.h"
+#include "gpukit/runtime/fault.h"
 #include "gpukit/runtime/launch_gate.h"
 
 namespace gpukit::cpu {
@@ -26,7 +27,7 @@ struct Loop {
   Loop(const IndexedMove& move, const MoveAxes& a)
       : axes(a),
         num_indices(move.num_indices),
-        fault_op(static_cast<int32_t>(move.fault)),
+        fault_op(runtime::fault_code(move.op)),
         fault(runtime::fault_word(move.indexed.device())),
         by_rows(true),
         positions(1) {
@@ -60,7 +61,7 @@ int64_t index_offset(const Loop& loop, void* const* indices, const int64_t* at) 
                                                             : static_cast<const int64_t*>(indices[j])[at[j]];
     const int64_t position = wrap_index(value, loop.axis_sizes[j], loop.kinds[j]);
     if (position < 0) {
-      runtime::note_fault(loop.fault, static_cast<runtime::FaultOp>(loop.fault_op), value, loop.axis_sizes[j]);
+      runtime::note_fault(loop.fault, loop.fault_op, value, loop.axis_sizes[j]);
       return kSkippedOffset;
     }
     offset += position * loop.axis_strides[j];
@@ -128,7 +129,7 @@ void walk_index(const Loop& loop, int axis, const I* index, const Offsets& at, i
   for (int64_t i = 0; i < count; ++i) {
     const int64_t position = wrap_index(index[i * index_step], size, loop.kinds[0]);
     if (position < 0) [[unlikely]] {
-      runtime::note_fault(loop.fault, static_cast<runtime::FaultOp>(loop.fault_op), index[i * index_step], size);
+      runtime::note_fault(loop.fault, loop.fault_op, index[i * index_step], size);
       visit(at.plain + i * plain_step, kSkippedOffset);
     } else {
       visit(at.plain + i * plain_step, at.indexed + i * indexed_step + position * stride);

@@ -58,7 +58,7 @@ void widen(MoveAxes* axes, int factor) {
 IndexedSpace make_space(const IndexedMove& move, const MoveAxes& axes, int factor) {
   IndexedSpace space{};
   space.rank = axes.rank;
-  space.fault_op = static_cast<int32_t>(move.fault);
+  space.fault_op = runtime::fault_code(move.op);
   const IndexArgument& index = move.indices[0];
   space.kind = index_kind(index.values.dtype());
   space.axis_size = index.axis_size;
@@ -101,7 +101,7 @@ Array resolve(const IndexedMove& move, MoveAxes* axes, int factor, bool claim) {
   const Device device = move.indexed.device();
   ResolveSpace space{};
   space.num_indices = move.num_indices;
-  space.fault_op = static_cast<int32_t>(move.fault);
+  space.fault_op = runtime::fault_code(move.op);
   space.size = 1;
   int source[kMaxRank];
   for (int axis = 0; axis < axes->rank; ++axis) {

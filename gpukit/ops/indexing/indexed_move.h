@@ -6,7 +6,6 @@
 #include "gpukit/array/array.h"
 #include "gpukit/base/scalar.h"
 #include "gpukit/ops/indexing/indexed_space.cuh"
-#include "gpukit/runtime/fault.h"
 
 namespace gpukit {
 
@@ -20,8 +19,7 @@ struct IndexArgument {
 /// Position (c0, c1, ...) of `shape` meets the element of `indexed` at sum(c * indexed_strides) + sum(index *
 /// axis_stride).
 struct IndexedMove {
-  const char* op = "";
-  runtime::FaultOp fault = runtime::FaultOp::none;
+  const char* op = "";  // a literal: bad indices are reported under it
   Array indexed;
   Dims shape;
   Dims indexed_strides;  // 0 on axes the indices stand for

@@ -27,7 +27,7 @@ inline constexpr int64_t kEmptyClaim = static_cast<int64_t>(0x8080808080808080UL
 struct IndexedSpace {
   int32_t rank;  // at least 1
   IndexKind kind;
-  int32_t fault_op;  // runtime::FaultOp
+  int32_t fault_op;  // runtime::fault_code
   int32_t unused;
   int64_t axis_size;
   int64_t axis_stride;

@@ -23,7 +23,7 @@ Array get_into(const char* op, const Array* out, const IndexedMove& move, DType 
 }
 
 /// The move of take_along_axis and put_along_axis. The shape broadcasts x and indices on every axis but `axis`.
-IndexedMove along_axis(const char* op, runtime::FaultOp fault, const Array& x, const Array& indices, int64_t axis) {
+IndexedMove along_axis(const char* op, const Array& x, const Array& indices, int64_t axis) {
   check_same_device(op, x, indices);
   if (x.ndim() == 0 || x.ndim() != indices.ndim())
     throw ShapeError(op, "indices", "have the number of dimensions of x (" + std::to_string(x.ndim()) + ", at least 1)",
@@ -31,7 +31,6 @@ IndexedMove along_axis(const char* op, runtime::FaultOp fault, const Array& x, c
   const int at = normalize_axis(op, axis, x.ndim());
   IndexedMove move;
   move.op = op;
-  move.fault = fault;
   Dims others = x.shape(), index_others = indices.shape();
   others[at] = index_others[at] = 1;
   move.shape = broadcast_shapes(op, others, index_others);
@@ -59,7 +58,6 @@ Array take(const Array& x, const Array& indices, std::optional<int64_t> axis, co
 
   IndexedMove move;
   move.op = "take";
-  move.fault = runtime::FaultOp::take;
   move.indexed = source;
   Dims strides;
   auto append = [&](int64_t size, int64_t indexed_stride, int64_t index_stride) {
@@ -77,14 +75,14 @@ Array take(const Array& x, const Array& indices, std::optional<int64_t> axis, co
 }
 
 Array take_along_axis(const Array& x, const Array& indices, int64_t axis, const Array* out) {
-  const IndexedMove move = along_axis("gather", runtime::FaultOp::gather, x, indices, axis);
+  const IndexedMove move = along_axis("gather", x, indices, axis);
   return get_into("gather", out, move, x.dtype(), [&](const Array& target) {
     return may_share_memory(target, x) || may_share_memory(target, move.indices[0].values);
   });
 }
 
 void put_along_axis(const Array& x, const Array& indices, const Operand& values, int64_t axis) {
-  IndexedMove move = along_axis("scatter", runtime::FaultOp::scatter, x, indices, axis);
+  IndexedMove move = along_axis("scatter", x, indices, axis);
   // Every axis but the indexed one is x's own: a broadcast would write one element several times.
   for (int i = 0; i < x.ndim(); ++i)
     if (move.indexed.shape()[i] != x.shape()[i])

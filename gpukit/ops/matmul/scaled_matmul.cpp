@@ -194,7 +194,7 @@ ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, cons
     p.ids = *ids;
     s.experts = b.data.shape(0);
     s.id_m = ids->strides()[0];
-    s.fault_op = static_cast<int32_t>(runtime::FaultOp::grouped_matmul);
+    s.fault_op = runtime::fault_code(op);
     if (s.experts == 0) throw ShapeError(op, "b", "have at least one expert", b.data.shape().str());
   }
   return p;
