@@ -3,8 +3,12 @@ include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gpukit")
 
 install(TARGETS gpukit EXPORT gpukitTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT library)
-install(DIRECTORY gpukit DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT library FILES_MATCHING
-        PATTERN "*.h" PATTERN "*_py.h" EXCLUDE PATTERN "python" EXCLUDE)
+# Headers for callers: those that neither are nor include what only our own sources see.
+gpukit_public_headers(public_headers)
+foreach(header ${public_headers})
+  get_filename_component(folder "${header}" DIRECTORY)
+  install(FILES "${CMAKE_SOURCE_DIR}/${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/${folder}" COMPONENT library)
+endforeach()
 install(EXPORT gpukitTargets NAMESPACE gpukit:: DESTINATION "${package_dir}" COMPONENT library)
 configure_package_config_file(cmake/gpukitConfig.cmake.in "${CMAKE_BINARY_DIR}/gpukitConfig.cmake"
                               INSTALL_DESTINATION "${package_dir}")

@@ -74,3 +74,28 @@ void bind_all([[maybe_unused]] nanobind::module_& m) {
 }  // namespace gpukit
 ")
 endfunction()
+
+# Headers that compile outside of this tree: no bindings, no tests, and none from which an #include leads to a kernel
+# source, which is not installed.
+function(gpukit_public_headers result)
+  file(GLOB_RECURSE left RELATIVE "${CMAKE_SOURCE_DIR}" CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/gpukit/*.h")
+  list(FILTER left EXCLUDE REGEX "_(py|impl|test)\\.h$|^gpukit/python/")
+  foreach(header ${left})
+    file(STRINGS "${CMAKE_SOURCE_DIR}/${header}" lines REGEX "^#include \"")
+    string(REGEX REPLACE "#include \"([^\"]+)\"" "\\1" included_${header} "${lines}")
+  endforeach()
+  set(changed ON)
+  while(changed)
+    set(changed OFF)
+    foreach(header ${left})
+      foreach(other ${included_${header}})
+        if(NOT other IN_LIST left)
+          list(REMOVE_ITEM left "${header}")
+          set(changed ON)
+          break()
+        endif()
+      endforeach()
+    endforeach()
+  endwhile()
+  set(${result} ${left} PARENT_SCOPE)
+endfunction()

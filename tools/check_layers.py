@@ -26,6 +26,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("engine",),
     ("python",),
 ]
+SHARED_FAMILIES = ("common", "hopper")  # of ops: whose kernel sources every family may include
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TEXT_SUFFIXES = {".h", ".cpp", ".cuh", ".py", ".pyi", ".cmake", ".toml", ".md", ".yml", ".yaml", ".json", ".txt", ".in"}
@@ -59,7 +60,7 @@ def check_include(path: str, bracket: str, name: str) -> str | None:
             return f"a kernel source includes kernel sources only, not {name}"
         if not name.startswith("gpukit/"):
             return f"a kernel source is included by its full name, not {name}"
-    elif name.endswith(".cuh") and family_of(name) not in (family_of(path), "common") and not is_test:
+    if name.endswith(".cuh") and family_of(name) not in (family_of(path), *SHARED_FAMILIES) and not is_test:
         return f"{name} is another family's"
     if name.startswith(("nanobind/", "Python.h")) and not is_binding(path):
         return f"only *_py.cpp, *_py.h and gpukit/python/ include {name}"

@@ -81,6 +81,7 @@ struct BoxLayout {
   int box[3] = {1, 1, 1};
   Swizzle swizzle = Swizzle::none;
   bool to_tf32 = false;  // float32 is rounded to TF32 on its way
+  bool operator==(const BoxLayout&) const = default;
 };
 
 /// Such a layout at an address, in the driver's own words: a kernel parameter.

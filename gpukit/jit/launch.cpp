@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "gpukit/base/direct_cache.h"
 #include "gpukit/base/error.h"
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/session.h"
@@ -72,7 +73,22 @@ class KeptLaunch {
   throw CudaError(std::string("launch of ") + kernel.name(), code, submission.api().error_name(code));
 }
 
+struct MapKey {
+  driver::Address address;
+  driver::BoxLayout layout;
+  bool operator==(const MapKey&) const = default;
+};
+
 }  // namespace
+
+driver::BoxMap tensor_map(const driver::Api& api, const driver::BoxLayout& layout, driver::Address address) {
+  thread_local DirectCache<MapKey, driver::BoxMap, 128> cache;
+  uint64_t hash = mix_hash(static_cast<uint64_t>(layout.dtype), address);
+  for (const int64_t size : layout.shape) hash = mix_hash(hash, static_cast<uint64_t>(size));
+  for (const int64_t stride : layout.strides) hash = mix_hash(hash, static_cast<uint64_t>(stride));
+  for (const int side : layout.box) hash = mix_hash(hash, static_cast<uint64_t>(side));
+  return cache.get({address, layout}, hash, [&] { return api.make_box_map(layout, address); });
+}
 
 void launch_on(const std::shared_ptr<driver::Stream>& stream, const Kernel& kernel, const LaunchConfig& config,
                void** values, std::span<const uint32_t> sizes, std::span<const memory::Use> uses) {

@@ -35,6 +35,9 @@ void launch_packed(const Kernel& kernel, Device device, const LaunchConfig& conf
 void launch_on(const std::shared_ptr<driver::Stream>& stream, const Kernel& kernel, const LaunchConfig& config,
                void** values, std::span<const uint32_t> sizes, std::span<const memory::Use> uses);
 
+/// The driver's map of a layout at an address. It follows from these alone, so each thread keeps those it used last.
+driver::BoxMap tensor_map(const driver::Api& api, const driver::BoxLayout& layout, driver::Address address);
+
 template <typename T>
 inline constexpr bool is_use = std::is_same_v<std::remove_cvref_t<T>, memory::Use>;
 
@@ -51,7 +54,7 @@ inline auto parameter(Device device, const T& value) {
   if constexpr (is_use<T>) {
     return address_of(value);
   } else if constexpr (is_boxes<T>) {
-    return runtime::borrow_stream(device)->api().make_box_map(value.layout, address_of(value.use));
+    return tensor_map(runtime::borrow_stream(device)->api(), value.layout, address_of(value.use));
   } else {
     static_assert(std::is_trivially_copyable_v<T>, "kernel parameters are plain values");
     return value;

@@ -1,5 +1,6 @@
 """examples/cpp is built out of tree against the installed library."""
 
+import concurrent.futures
 import os
 import pathlib
 import shutil
@@ -37,8 +38,8 @@ def prefix(tmp_path_factory):
 @pytest.fixture(scope="module")
 def example(prefix, tmp_path_factory):
     source = tmp_path_factory.mktemp("example")
-    for name in ("CMakeLists.txt", "main.cpp"):
-        shutil.copy(ROOT / "examples/cpp" / name, source)
+    for path in (ROOT / "examples/cpp").iterdir():
+        shutil.copy(path, source)
     run("cmake", "-S", source, "-B", source / "build", f"-DCMAKE_PREFIX_PATH={prefix}", *generator())
     run("cmake", "--build", source / "build")
     return source / "build/example"
@@ -50,6 +51,11 @@ def test_example_computes(example):
     assert "a @ (a + 1).T = [[20, 38], [47, 92]]" in output
 
 
+def test_a_captured_layer_replays(example):
+    output = run(example.parent / "graph", env=dict(os.environ, PYGPUKIT_DEVICE="cpu"))
+    assert "3 nodes, 3 of 3 replays equal" in output
+
+
 def test_package_has_the_version(prefix, tmp_path):
     for wanted, found in ((VERSION, True), ("99.0", False)):
         (tmp_path / "CMakeLists.txt").write_text(
@@ -59,6 +65,23 @@ def test_package_has_the_version(prefix, tmp_path):
         build = tmp_path / f"build-{wanted}"
         output = run("cmake", "-S", tmp_path, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", *generator())
         assert ("found=1" in output) == found
+
+
+def test_every_installed_header_compiles_alone(prefix):
+    compiler = shutil.which(os.environ.get("CXX", "c++"))
+    include = prefix / "include"
+    headers = sorted(p.relative_to(include) for p in include.rglob("*.h"))
+    for wanted in ("gpukit/ops/matmul/linear.h", "gpukit/ops/matmul/weight.h", "gpukit/runtime/graph.h"):
+        assert pathlib.Path(wanted) in headers
+
+    def compile_alone(header):
+        command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-I", str(include), "-x", "c++", "-"]
+        text = f'#include "{header}"\n'
+        return header, subprocess.run(command, input=text, capture_output=True, text=True)
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for header, done in pool.map(compile_alone, headers):
+            assert done.returncode == 0 and done.stderr == "", f"{header}: {done.stderr}"
 
 
 def test_no_python_and_no_kernel_source_is_installed(prefix):

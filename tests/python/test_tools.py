@@ -39,6 +39,7 @@ BREACHES = [
     ("gpukit/attic/a.cpp", '#include "gpukit/base/error.h"\n', "in no known layer"),
     ("gpukit/ops/norm/norm.cpp", "#include <nanobind/nanobind.h>\n", "gpukit/python/ include"),
     ("gpukit/ops/norm/norm.cpp", '#include "gpukit/ops/reduce/reduce.cuh"\n', "another family's"),
+    ("gpukit/ops/norm/norm.cuh", '#pragma once\n#include "gpukit/ops/reduce/reduce.cuh"\n', "another family's"),
     ("gpukit/ops/norm/norm.cuh", '#pragma once\n#include "gpukit/ops/norm/norm.h"\n', "kernel sources only"),
     ("gpukit/ops/norm/norm.cuh", "#pragma once\n#include <cstdint>\n", "kernel sources only"),
     ("gpukit/ops/norm/k.cuh", "#pragma once\n#ifdef __CUDACC_RTC__\n#include <cmath>\n#endif\n", "kernel sources"),

@@ -1,7 +1,12 @@
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <vector>
+
+#include "gpukit/base/files.h"
 #include "gpukit/ops/matmul/linear.h"
 #include "gpukit/python/bind.h"
+#include "gpukit/runtime/device.h"
 
 namespace gpukit {
 namespace {
@@ -23,6 +28,20 @@ Array to_optional(const char* argument, nb::handle value) {
   return array == nullptr ? Array() : *array;
 }
 
+/// Median microseconds of one of `calls` calls into `out` on an idle stream, the wait not counted.
+double time_linear(const Array& input, const Array& weight, const Array& out, int calls, int rounds) {
+  std::vector<double> samples;
+  for (int round = 0; round < rounds + 1; ++round) {
+    runtime::synchronize(*runtime::current_stream(out.device()), "time_linear");
+    const int64_t begin = files::monotonic_ns();
+    for (int i = 0; i < calls; ++i) linear(input, weight, {}, &out);
+    const int64_t end = files::monotonic_ns();
+    if (round > 0) samples.push_back(static_cast<double>(end - begin) / 1e3 / calls);
+  }
+  std::nth_element(samples.begin(), samples.begin() + rounds / 2, samples.end());
+  return samples[static_cast<size_t>(rounds) / 2];
+}
+
 /// Both matrices of a pair are arrays, or both are Weights.
 template <typename Wanted, typename Given>
 const Wanted& like(const Given& given) {
@@ -41,6 +60,17 @@ auto with_matrix(const char* op, const char* argument, nb::handle value, const C
 }  // namespace
 
 void bind_linear(nb::module_& m) {
+  m.def(
+      "_time_linear",
+      [](const python::ArrayObject& input, const python::ArrayObject& weight, const python::ArrayObject& out, int calls,
+         int rounds) {
+        const Array& x = python::to_array("_time_linear", "input", input);
+        const Array& w = python::to_array("_time_linear", "weight", weight);
+        const Array& target = python::to_array("_time_linear", "out", out);
+        return python::in_scope([&] { return time_linear(x, w, target, calls, rounds); });
+      },
+      "input"_a, "weight"_a, "out"_a, "calls"_a = 64, "rounds"_a = 50,
+      "Median host microseconds of one linear(input, weight, out=out) called from C++, on an idle stream.");
   m.def(
       "linear",
       [](nb::handle input, nb::handle weight, nb::handle bias, nb::handle activation, nb::handle residual, double alpha,

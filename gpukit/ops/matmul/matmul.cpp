@@ -1,5 +1,6 @@
 #include "gpukit/ops/matmul/matmul.h"
 
+#include <array>
 #include <string>
 #include <utility>
 
@@ -156,6 +157,18 @@ MatmulSpace transposed(const MatmulSpace& s) {
   t.b_n = s.a_m;
   std::swap(t.batch_a, t.batch_b);
   return t;
+}
+
+bool same_product(const MatmulSpace& a, const MatmulSpace& b) {
+  const auto sizes = [](const MatmulSpace& s) {
+    return std::array{s.m, s.n, s.k, s.a_m, s.a_k, s.b_k, s.b_n, s.out_m, s.out_n, s.batches};
+  };
+  if (sizes(a) != sizes(b) || a.batch_rank != b.batch_rank) return false;
+  for (int axis = 0; axis < a.batch_rank; ++axis)
+    if (a.batch_shape[axis] != b.batch_shape[axis] || a.batch_a[axis] != b.batch_a[axis] ||
+        a.batch_b[axis] != b.batch_b[axis] || a.batch_out[axis] != b.batch_out[axis])
+      return false;
+  return true;
 }
 
 std::optional<int64_t> one_batch_stride(const MatmulSpace& s, const int64_t* strides) {

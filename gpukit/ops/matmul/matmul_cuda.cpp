@@ -95,7 +95,7 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
       return *std::move(plan);
   if (may(MatmulKernel::wgmma)) {
     if (chip.sm_major == 9 && !exact) {
-      const auto plan = plan_gemm90(space, {.input = a.dtype(),
+      const auto& plan = cached_plan_gemm90(space, {.input = a.dtype(),
                                             .out = out,
                                             .a_aligned = is_aligned(a),
                                             .b_aligned = is_aligned(b),

@@ -19,6 +19,9 @@ Array matmul_product(const char* op, const Array& a, const Array& b, const Matmu
 /// Of two matrices, into one with these strides.
 MatmulSpace matrix_space(const Dims& out_strides, const Array& a, const Array& b);
 
+/// Sizes and strides are the same.
+bool same_product(const MatmulSpace& a, const MatmulSpace& b);
+
 /// The product of the transposes, b^T a^T, into the transposed output.
 MatmulSpace transposed(const MatmulSpace& space);
 

@@ -35,7 +35,7 @@ std::shared_ptr<driver::Stream> first_stream(runtime::StreamGroup& group, const 
   return group.make_stream(0);
 }
 
-const std::shared_ptr<driver::Stream>& stream_of(const runtime::Session& session, Device device) {
+std::shared_ptr<driver::Stream> stream_of(const runtime::Session& session, Device device) {
   runtime::SessionGuard guard(session);
   return runtime::current_stream(device);
 }

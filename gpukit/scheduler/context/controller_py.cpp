@@ -373,7 +373,9 @@ void bind_controller(nb::module_& core) {
       .def(
           "reset",
           [](ControllerObject& self) {
-            const auto contexts = self.controller.contexts();
+            std::vector<std::shared_ptr<ExecutionContext>> contexts;
+            for (const std::string& id : self.controller.list_contexts())
+              if (auto context = self.controller.find(id)) contexts.push_back(std::move(context));
             for (const auto& context : contexts) python::settle_beside(context->session());
             in_scope([&] { return self.controller.reset(), 0; });
             self.scopes.clear();

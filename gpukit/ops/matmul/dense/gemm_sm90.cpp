@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpukit/base/direct_cache.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/hopper/pdl.h"
@@ -437,6 +438,28 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
                 .out_n = out_n,
                 .out_batch = *out_batch};
   return plan;
+}
+
+namespace {
+
+struct PlanKey {
+  MatmulSpace space;
+  Gemm90Facts facts;
+  int forced;
+  bool operator==(const PlanKey& other) const {
+    return facts == other.facts && forced == other.forced && same_product(space, other.space);
+  }
+};
+
+}  // namespace
+
+const std::optional<Gemm90Plan>& cached_plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts) {
+  thread_local DirectCache<PlanKey, std::optional<Gemm90Plan>, 64> cache;
+  uint64_t hash = mix_hash(static_cast<uint64_t>(facts.input), static_cast<uint64_t>(facts.sm_count));
+  for (const int64_t word : {space.m, space.n, space.k, space.a_m, space.b_n, space.b_k, space.out_m, space.batches})
+    hash = mix_hash(hash, static_cast<uint64_t>(word));
+  return cache.get({space, facts, forced_tile.load(std::memory_order_relaxed)}, hash,
+                   [&] { return plan_gemm90(space, facts); });
 }
 
 std::string Gemm90Plan::str() const {

@@ -54,6 +54,7 @@ struct Gemm90Facts {
   DType input, out;
   bool a_aligned, b_aligned, out_aligned;  // element 0 lies at a multiple of 16 bytes
   int sm_count;
+  bool operator==(const Gemm90Facts&) const = default;
 };
 
 /// nullopt where there is no kernel for the dtypes, the copy engine cannot read the operands as they lie, or K is 0.
@@ -62,6 +63,8 @@ struct Gemm90Facts {
 void force_gemm90_tile(int rows, int columns, bool swapped, int blocks);
 
 std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts);
+/// The same, kept by each thread for the products it planned last.
+const std::optional<Gemm90Plan>& cached_plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts);
 void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b);
 /// A layer of few rows, by a plan for input @ weight.T with few.rows > 0. Elements of bias are dense, as are rows of
 /// residual.

@@ -159,7 +159,7 @@ bool launch_linear(const Array& out, const Array& input, const Array& weight, co
     }
   }
   if (weight.context().properties().sm_major != 9) return false;
-  const auto plan = plan_gemm90(space, {.input = input.dtype(),
+  const auto& plan = cached_plan_gemm90(space, {.input = input.dtype(),
                                         .out = out.dtype(),
                                         .a_aligned = is_aligned(input),
                                         .b_aligned = is_aligned(weight),
