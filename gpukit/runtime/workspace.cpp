@@ -84,7 +84,8 @@ void release_abandoned() {
     for (const auto& [key, workspace] : all.streams)
       if (auto stream = workspace.stream.lock()) candidates.push_back({key, std::move(stream), workspace.num_blocks()});
   }
-  std::vector<StoragePtr> taken;  // goes after the lock
+  std::vector<StoragePtr> taken;  // these go after the lock
+  std::vector<StreamWorkspace> ended;
   std::vector<Registry::Key> gone;
   for (const Candidate& candidate : candidates) {
     long ours = 0;  // a stream has an entry for each account
@@ -94,7 +95,12 @@ void release_abandoned() {
     if (candidate.stream.use_count() <= ours + pool.num_lanes(*candidate.stream)) gone.push_back(candidate.key);
   }
   std::lock_guard lock(all.mutex);
-  std::erase_if(all.streams, [](const auto& entry) { return entry.second.stream.expired(); });
+  for (auto at = all.streams.begin(); at != all.streams.end();) {
+    const auto entry = at++;
+    if (!entry->second.stream.expired()) continue;
+    ended.push_back(std::move(entry->second));
+    all.streams.erase(entry);
+  }
   for (const Registry::Key& key : gone)
     if (const auto found = all.streams.find(key); found != all.streams.end()) take_idle(found->second, &taken);
 }
@@ -229,7 +235,8 @@ StoragePtr counted_workspace(Device device) {
 }
 
 bool reclaim_workspaces(const driver::Context& context, const memory::Account* scope) noexcept {
-  std::vector<StoragePtr> taken;  // goes after the lock
+  std::vector<StoragePtr> taken;  // these go after the lock
+  std::vector<StreamWorkspace> ended;
   try {
     std::lock_guard lock(registry().mutex);
     auto& streams = registry().streams;
@@ -239,7 +246,9 @@ bool reclaim_workspaces(const driver::Context& context, const memory::Account* s
       if (!(workspace.account->device() == context.device())) continue;
       if (scope != nullptr && !scope->contains(*workspace.account)) continue;
       take_idle(workspace, &taken);
-      if (workspace.stacks.empty()) streams.erase(entry);
+      if (!workspace.stacks.empty()) continue;
+      ended.push_back(std::move(workspace));
+      streams.erase(entry);
     }
   } catch (const std::bad_alloc&) {
     // What was taken until now goes.

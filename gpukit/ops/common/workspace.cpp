@@ -9,7 +9,10 @@
 namespace gpukit {
 namespace {
 
-constexpr int64_t kAlignment = 256;
+int64_t rounded(int64_t bytes) {
+  constexpr int64_t kAlignment = 256;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 /// Has the operation's name put in front of what the pool says.
 template <typename F>
@@ -25,15 +28,13 @@ auto named(const char* op, int64_t bytes, F&& make) {
 
 }  // namespace
 
-int64_t workspace_bytes(const Dims& shape, DType dtype) {
-  return (shape.product() * itemsize(dtype) + kAlignment - 1) / kAlignment * kAlignment;
-}
+int64_t workspace_bytes(const Dims& shape, DType dtype) { return rounded(shape.product() * itemsize(dtype)); }
 
 CallWorkspace::CallWorkspace(const char* op, Device device, int64_t bytes)
     : op_(op),
       device_(device),
       piece_(named(op, bytes, [&] { return runtime::WorkspacePiece(device, static_cast<size_t>(bytes)); })),
-      bytes_(bytes) {}
+      bytes_(rounded(bytes)) {}
 
 Array CallWorkspace::take(const Dims& shape, DType dtype) {
   const int64_t bytes = workspace_bytes(shape, dtype);
