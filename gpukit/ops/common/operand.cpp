@@ -55,6 +55,11 @@ Array result(const char* op, const Array* out, const Dims& shape, DType dtype, D
   return *out;
 }
 
+bool may_share_memory(const Array& a, const Array& b) {
+  if (a.storage() != b.storage() || a.size() == 0 || b.size() == 0) return false;
+  return a.offset_bytes() == b.offset_bytes() || partially_overlap(a, b);
+}
+
 bool must_buffer(const Array& out, std::initializer_list<const Array*> inputs) {
   for (const Array* input : inputs)
     if (input != nullptr && input->storage() == out.storage() && partially_overlap(out, *input)) return true;

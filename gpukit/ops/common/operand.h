@@ -42,6 +42,8 @@ void check_arithmetic(const char* op, const char* argument, const Array& a);  //
 /// Throws ShapeError, DTypeError, DeviceError, and ArgumentError for an `out` with internal overlap.
 Array result(const char* op, const Array* out, const Dims& shape, DType dtype, Device device);
 
+/// Any byte in common by extent, the very same view included.
+bool may_share_memory(const Array& a, const Array& b);
 /// out's memory meets an input in another layout: compute into a temporary and copy. False for null or disjoint.
 bool must_buffer(const Array& out, std::initializer_list<const Array*> inputs);
 

@@ -94,11 +94,11 @@ void submit(const Function& f, DType dtype, const Array& out, ElementInput a, El
   }
 }
 
-/// An operand in the common dtype; `hold` keeps a cast array alive.
-ElementInput prepare(const Function& f, const Operand& x, DType dtype, Array& hold) {
+/// An operand in the common dtype; `hold` keeps a cast array.
+ElementInput prepare(const Function& f, const Operand& x, DType dtype, Array& hold, Temporaries& into) {
   if (!x.is_array()) return {nullptr, to_element(f.name, x.scalar, dtype)};
   if (x.array->dtype() == dtype) return {x.array, {}};
-  hold = cast(f.name, *x.array, dtype);
+  hold = astype(*x.array, dtype, into);
   return {&hold, {}};
 }
 
@@ -147,11 +147,12 @@ Array evaluate(const Function& f, const Operand& a, const Operand& b, const Arra
       return target;
     }
   }
+  Temporaries temporaries(f.name);
   Array hold_a, hold_b;
-  const ElementInput x = prepare(f, a, dtype, hold_a);
-  const ElementInput y = prepare(f, b, dtype, hold_b);
+  const ElementInput x = prepare(f, a, dtype, hold_a, temporaries);
+  const ElementInput y = prepare(f, b, dtype, hold_b, temporaries);
   if (out != nullptr && must_buffer(target, {x.array, y.array})) {
-    const Array buffer = Array::empty(shape, target.dtype(), device);
+    const Array buffer = temporaries.empty(shape, target.dtype(), device);
     submit(f, dtype, buffer, x, y);
     copy_into(target, buffer);
   } else {
@@ -161,17 +162,19 @@ Array evaluate(const Function& f, const Operand& a, const Operand& b, const Arra
 }
 
 /// Any arithmetic dtype as bool, by `x != 0`.
-Operand truth(const char* op, const Operand& x, Array& hold) {
+Operand truth(const Operand& x, Array& hold, Temporaries& into) {
   if (!x.is_array()) return Scalar(x.scalar.integer != 0 || x.scalar.real != 0 || x.scalar.imag != 0);
   if (x.array->dtype() == DType::boolean) return x;
-  hold = cast(op, *x.array, DType::boolean);
+  hold = astype(*x.array, DType::boolean, into);
   return hold;
 }
 
 Array evaluate_logical(const Function& f, const Operand& a, const Operand& b, const Array* out) {
   if (!a.is_array() && !b.is_array()) throw ArgumentError(f.name, "a or b", "be an array", "two numbers");
+  Temporaries temporaries(f.name);
   Array hold_a, hold_b;
-  return evaluate(f, truth(f.name, a, hold_a), truth(f.name, b, hold_b), out);
+  const Operand x = truth(a, hold_a, temporaries), y = truth(b, hold_b, temporaries);
+  return evaluate(f, x, y, out);
 }
 
 void evaluate_inplace(const Function& f, const Array& a, const Operand& b) {

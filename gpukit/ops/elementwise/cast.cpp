@@ -36,9 +36,10 @@ Array cast(const char* op, const Array& input, DType dtype, const Array* out) {
   Array target = result(op, out, input.shape(), dtype, input.device());
   if (input.dtype() == dtype) {
     copy_into(target, input);
-  } else if (out != nullptr && out->storage() == input.storage()) {
+  } else if (out != nullptr && may_share_memory(*out, input)) {
     // Elements of another size never line up in place.
-    const Array buffer = Array::empty(input.shape(), dtype, input.device());
+    Temporaries temporaries(op);
+    const Array buffer = temporaries.empty(input.shape(), dtype, input.device());
     submit(buffer, input);
     copy_into(target, buffer);
   } else {
@@ -50,6 +51,12 @@ Array cast(const char* op, const Array& input, DType dtype, const Array* out) {
 Array astype(const Array& input, DType dtype, bool copy) {
   if (input.dtype() == dtype && !copy) return input;
   return cast("astype", input, dtype);
+}
+
+Array astype(const Array& input, DType dtype, Temporaries& into) {
+  if (input.dtype() == dtype) return input;
+  const Array out = into.empty(input.shape(), dtype, input.device());
+  return cast(into.op(), input, dtype, &out);
 }
 
 Array cast_f32_to_bf16(const Array& src, const Array* out) {

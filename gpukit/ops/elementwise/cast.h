@@ -7,6 +7,7 @@
 #pragma once
 
 #include "gpukit/array/array.h"
+#include "gpukit/ops/common/workspace.h"
 
 namespace gpukit {
 
@@ -15,6 +16,8 @@ namespace gpukit {
 Array astype(const Array& input, DType dtype, bool copy = false);
 /// The same into `out`, or a new array: never `input` itself. `op` names the caller in errors.
 Array cast(const char* op, const Array& input, DType dtype, const Array* out = nullptr);
+/// `input` itself where it has the dtype, else a cast that the caller uses up.
+Array astype(const Array& input, DType dtype, Temporaries& into);
 
 /// Views of a complex array's parts, no copy; real() of a real array is the array itself. imag throws DTypeError for
 /// one.

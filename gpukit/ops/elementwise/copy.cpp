@@ -33,7 +33,8 @@ void copy_into(const Array& dst, const Array& src) {
     return;
   }
   if (must_buffer(dst, {&src})) {
-    const Array buffer = Array::empty_like(src);
+    Temporaries temporaries("copy");
+    const Array buffer = temporaries.empty_like(src);
     move(buffer, {&src, {}});
     move(dst, {&buffer, {}});
     return;
@@ -45,6 +46,14 @@ Array contiguous(const Array& input) { return input.is_contiguous() ? input : co
 
 Array copy(const Array& input) {
   Array out = Array::empty_like(input);
+  move(out, {&input, {}});
+  return out;
+}
+
+Array contiguous(const Array& input, Temporaries& into) { return input.is_contiguous() ? input : copy(input, into); }
+
+Array copy(const Array& input, Temporaries& into) {
+  Array out = into.empty_like(input);
   move(out, {&input, {}});
   return out;
 }
@@ -63,7 +72,8 @@ void copy_to(const Array& src, const Array& dst) {
   if (src.shape() == dst.shape()) return copy_into(dst, src);
   check_same_device("copy_to", dst, src);
   if (dst.can_view(src.shape())) return copy_into(dst.reshape_view(src.shape()), src);
-  copy_into(dst, contiguous(src).reshape_view(dst.shape()));
+  Temporaries temporaries("copy_to");
+  copy_into(dst, contiguous(src, temporaries).reshape_view(dst.shape()));
 }
 
 }  // namespace gpukit

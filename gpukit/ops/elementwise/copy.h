@@ -3,6 +3,7 @@
 
 #include "gpukit/array/array.h"
 #include "gpukit/base/scalar.h"
+#include "gpukit/ops/common/workspace.h"
 
 namespace gpukit {
 
@@ -13,6 +14,9 @@ void copy_into(const Array& dst, const Array& src);
 Array contiguous(const Array& input);
 /// Always a row-major copy.
 Array copy(const Array& input);
+/// The same for what the caller uses up.
+Array contiguous(const Array& input, Temporaries& into);
+Array copy(const Array& input, Temporaries& into);
 /// Every element of `dst` becomes `value`. Throws ArgumentError for an integer out of the dtype's range.
 void fill(const Array& dst, const Scalar& value);
 /// The 0.2 name: copies src into dst, which has as many elements in any shape. Throws ShapeError, DTypeError.

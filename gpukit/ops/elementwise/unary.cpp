@@ -19,7 +19,8 @@ void submit(UnaryOp op, const Array& out, const Array& a) {
 Array evaluate(const char* name, UnaryOp op, const Array& a, DType dtype, const Array* out) {
   Array target = result(name, out, a.shape(), dtype, a.device());
   if (out != nullptr && must_buffer(target, {&a})) {
-    const Array buffer = Array::empty(a.shape(), dtype, a.device());
+    Temporaries temporaries(name);
+    const Array buffer = temporaries.empty(a.shape(), dtype, a.device());
     submit(op, buffer, a);
     copy_into(target, buffer);
   } else {
@@ -143,7 +144,15 @@ Array clamp(const Array& a, const Operand* min_val, const Operand* max_val, cons
     throw ArgumentError("clamp", "min_val or max_val", "be given", "None for both");
   if (min_val == nullptr) return minimum(a, *max_val, out);
   if (max_val == nullptr) return maximum(a, *min_val, out);
-  if (!numbers) return minimum(maximum(a, *min_val), *max_val, out);
+  Temporaries temporaries("clamp");
+  if (!numbers) {
+    const Array raised = temporaries.empty(
+        min_val->is_array() ? broadcast_shapes("clamp", a.shape(), min_val->array->shape()) : a.shape(),
+        min_val->is_array() ? promote("clamp", a.dtype(), min_val->array->dtype())
+                            : promote_scalar("clamp", a.dtype(), min_val->scalar.kind),
+        a.device());
+    return minimum(maximum(a, *min_val, &raised), *max_val, out);
+  }
 
   DType dtype = promote_scalar("clamp", a.dtype(), min_val->scalar.kind);
   dtype = promote("clamp", dtype, promote_scalar("clamp", a.dtype(), max_val->scalar.kind));
@@ -151,10 +160,10 @@ Array clamp(const Array& a, const Operand* min_val, const Operand* max_val, cons
     unsupported_dtype("clamp", "a", a.dtype(), "have an integer or float dtype");
   const ElementBytes low = to_element("clamp", min_val->scalar, dtype);
   const ElementBytes high = to_element("clamp", max_val->scalar, dtype);
-  const Array input = astype(a, dtype);
   Array target = result("clamp", out, a.shape(), dtype, a.device());
+  const Array input = astype(a, dtype, temporaries);
   const bool buffered = out != nullptr && must_buffer(target, {&input});
-  const Array into = buffered ? Array::empty(a.shape(), dtype, a.device()) : target;
+  const Array into = buffered ? temporaries.empty(a.shape(), dtype, a.device()) : target;
   switch (into.device().kind) {
     case DeviceKind::cpu: cpu::clamp(into, input, low, high); break;
     case DeviceKind::cuda: cuda::clamp(into, input, low, high); break;

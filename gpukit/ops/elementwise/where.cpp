@@ -23,11 +23,11 @@ DType result_dtype(const Operand& a, const Operand& b) {
   }
 }
 
-/// `hold` keeps a cast array alive.
-ElementInput prepare(const Operand& x, DType dtype, Array& hold) {
+/// `hold` keeps a cast array.
+ElementInput prepare(const Operand& x, DType dtype, Array& hold, Temporaries& into) {
   if (!x.is_array()) return {nullptr, to_element("where", x.scalar, dtype)};
   if (x.array->dtype() == dtype) return {x.array, {}};
-  hold = cast("where", *x.array, dtype);
+  hold = astype(*x.array, dtype, into);
   return {&hold, {}};
 }
 
@@ -50,13 +50,14 @@ Array where(const Array& cond, const Operand& a, const Operand& b, const Array* 
   }
   const DType dtype = result_dtype(a, b);
   Array target = result("where", out, shape, dtype, cond.device());
+  Temporaries temporaries("where");
   Array hold_a, hold_b;
-  const ElementInput x = prepare(a, dtype, hold_a);
-  const ElementInput y = prepare(b, dtype, hold_b);
+  const ElementInput x = prepare(a, dtype, hold_a, temporaries);
+  const ElementInput y = prepare(b, dtype, hold_b, temporaries);
   // A byte is a truth value as it is: not 0.
-  const Array mask = itemsize(cond.dtype()) == 1 ? cond : cast("where", cond, DType::boolean);
+  const Array mask = itemsize(cond.dtype()) == 1 ? cond : astype(cond, DType::boolean, temporaries);
   if (out != nullptr && must_buffer(target, {x.array, y.array, &mask})) {
-    const Array buffer = Array::empty(shape, dtype, cond.device());
+    const Array buffer = temporaries.empty(shape, dtype, cond.device());
     submit(buffer, mask, x, y);
     copy_into(target, buffer);
   } else {

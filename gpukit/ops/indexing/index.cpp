@@ -55,8 +55,8 @@ Array slice_axis(const char* op, const Array& view, int axis, const IndexSlice& 
 }
 
 /// A 0-d mask stands on a new axis of size 1: index 0 taken once or not at all.
-Array zero_d_mask(const Array& x, bool value) {
-  const Array index = Array::empty({value ? 1 : 0}, DType::int64, x.device());
+Array zero_d_mask(const Array& x, bool value, Temporaries& into) {
+  const Array index = into.empty({value ? 1 : 0}, DType::int64, x.device());
   if (value) fill(index, Scalar(0));
   return index;
 }
@@ -68,7 +68,7 @@ void check_mask(const char* op, const Array& view, int axis, const Array& mask) 
                             std::to_string(axis + i) + " of size " + std::to_string(view.shape()[axis + i]));
 }
 
-Parsed parse(const char* op, const Array& x, std::span<const IndexItem> items) {
+Parsed parse(const char* op, const Array& x, std::span<const IndexItem> items, Temporaries& into) {
   int needed = 0, num_ellipses = 0;
   bool has_array = false;
   for (const IndexItem& item : items) {
@@ -106,12 +106,12 @@ Parsed parse(const char* op, const Array& x, std::span<const IndexItem> items) {
       parsed.view = parsed.view.expand_dims(axis++);
     } else if (const bool* flag = std::get_if<bool>(&item)) {
       parsed.view = parsed.view.expand_dims(axis);
-      parsed.arrays.push_back({zero_d_mask(x, *flag), axis++});
+      parsed.arrays.push_back({zero_d_mask(x, *flag, into), axis++});
     } else {
       const Array& array = std::get<Array>(item);
       check_same_device(op, x, array);
       if (!is_mask(array)) {
-        parsed.arrays.push_back({index_values(op, array), axis++});
+        parsed.arrays.push_back({index_values(op, array, into), axis++});
       } else if (array.ndim() == 0) {
         parsed.view = parsed.view.expand_dims(axis);
         parsed.arrays.push_back({array.expand_dims(0), axis++});
@@ -232,13 +232,14 @@ void set_view(const Array& view, const Operand& value) {
 void masked_fill(const Array& view, const ArrayItem& item, const Operand& value) {
   Array mask = item.values;
   for (int axis = item.axis + mask.ndim(); axis < view.ndim(); ++axis) mask = mask.expand_dims(mask.ndim());
+  Temporaries temporaries("setitem");
   Array element;
   if (value.is_array()) {
     check_same_device("setitem", view, *value.array);
-    element = astype(value.array->reshape_view({}), view.dtype());
-    if (may_share_memory(element, view)) element = copy(element);
+    element = astype(value.array->reshape_view({}), view.dtype(), temporaries);
+    if (may_share_memory(element, view)) element = copy(element, temporaries);
   } else if (view.dtype() != promote_scalar("setitem", view.dtype(), value.scalar.kind)) {
-    element = Array::empty({}, view.dtype(), view.device());
+    element = temporaries.empty({}, view.dtype(), view.device());
     fill(element, value.scalar);
   }
   where(mask, element.defined() ? Operand(element) : value, view, &view);
@@ -247,7 +248,8 @@ void masked_fill(const Array& view, const ArrayItem& item, const Operand& value)
 }  // namespace
 
 Array get_item(const Array& x, std::span<const IndexItem> items) {
-  Parsed parsed = parse("getitem", x, items);
+  Temporaries temporaries("getitem");
+  Parsed parsed = parse("getitem", x, items, temporaries);
   if (parsed.arrays.empty()) return parsed.view;
   const IndexedMove move = make_move("getitem", &parsed, false);
   const Array out = Array::empty(move.shape, x.dtype(), x.device());
@@ -256,7 +258,8 @@ Array get_item(const Array& x, std::span<const IndexItem> items) {
 }
 
 void set_item(const Array& x, std::span<const IndexItem> items, const Operand& value) {
-  Parsed parsed = parse("setitem", x, items);
+  Temporaries temporaries("setitem");
+  Parsed parsed = parse("setitem", x, items, temporaries);
   if (parsed.arrays.empty()) {
     set_view(parsed.view, value);
     return;

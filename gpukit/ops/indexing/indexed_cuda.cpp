@@ -97,7 +97,7 @@ RowLaunch plan_rows(const IndexedSpace& space) {
 /// Replaces the indices of a move by one array of element offsets over the axes they depend on; with `claim`, of
 /// positions that lead to one element only the last stays. The axes lose those strides of the indexed array that are
 /// now in the offsets.
-Array resolve(const IndexedMove& move, MoveAxes* axes, int factor, bool claim) {
+Array resolve(const IndexedMove& move, MoveAxes* axes, int factor, bool claim, Temporaries& into) {
   const Device device = move.indexed.device();
   ResolveSpace space{};
   space.num_indices = move.num_indices;
@@ -132,12 +132,12 @@ Array resolve(const IndexedMove& move, MoveAxes* axes, int factor, bool claim) {
     space.kinds[j] = index_kind(index.values.dtype());
     uses[static_cast<size_t>(j)] = read(index.values);
   }
-  Array resolved = Array::empty({space.size}, DType::int64, device);
+  const Array resolved = into.empty({space.size}, DType::int64, device);
   Array claims;
   memory::Use claims_use{};
   if (claim) {
     space.capacity = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(space.size) * 2));
-    claims = Array::empty({2 * space.capacity}, DType::int64, device);
+    claims = into.empty({2 * space.capacity}, DType::int64, device);
     runtime::fill(write(claims), 1, 0x80, static_cast<size_t>(claims.nbytes()));
     claims_use = write(claims);
   }
@@ -190,13 +190,14 @@ void indexed_get(const IndexedMove& move, const Array& out) {
   MoveAxes axes = move_axes(move, out.strides(), false);
   const int factor = plan_width(move, axes, &out);
   widen(&axes, factor);
+  Temporaries temporaries(move.op);
   Array resolved;
   IndexedSpace space;
   const Array* index = &move.indices[0].values;
   if (move.num_indices == 1) {
     space = make_space(move, axes, factor);
   } else {
-    resolved = resolve(move, &axes, factor, false);
+    resolved = resolve(move, &axes, factor, false, temporaries);
     space = resolved_space(move, axes);
     index = &resolved;
   }
@@ -230,13 +231,14 @@ void indexed_set(const IndexedMove& move, const Array* values, const ElementByte
   axes = move_axes(move, plain_strides, false);
   const int factor = plan_width(move, axes, values);
   widen(&axes, factor);
+  Temporaries temporaries(move.op);
   Array resolved;
   IndexedSpace space;
   const Array* index = &move.indices[0].values;
   if (move.num_indices == 1 && method == SetMethod::direct) {
     space = make_space(move, axes, factor);
   } else {
-    resolved = resolve(move, &axes, factor, method == SetMethod::claims);
+    resolved = resolve(move, &axes, factor, method == SetMethod::claims, temporaries);
     space = resolved_space(move, axes);
     index = &resolved;
   }

@@ -1,7 +1,6 @@
 #include "gpukit/ops/indexing/indexed_move.h"
 
 #include "gpukit/base/error.h"
-#include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/elementwise/cast.h"
 
 namespace gpukit {
@@ -14,20 +13,15 @@ IndexKind index_kind(DType dtype) {
   }
 }
 
-Array index_values(const char* op, const Array& indices) {
+Array index_values(const char* op, const Array& indices, Temporaries& into) {
   switch (indices.dtype()) {
     case DType::int32:
     case DType::int64:
     case DType::uint64: return indices;
     default:
       if (!is_integer(indices.dtype())) unsupported_dtype(op, "indices", indices.dtype(), "have an integer dtype");
-      return astype(indices, DType::int64);
+      return astype(indices, DType::int64, into);
   }
-}
-
-bool may_share_memory(const Array& a, const Array& b) {
-  if (a.storage() != b.storage() || a.size() == 0 || b.size() == 0) return false;
-  return a.offset_bytes() == b.offset_bytes() || partially_overlap(a, b);
 }
 
 MoveAxes move_axes(const IndexedMove& move, const Dims& plain_strides, bool ordered_first) {

@@ -5,6 +5,8 @@
 
 #include "gpukit/array/array.h"
 #include "gpukit/base/scalar.h"
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/indexing/indexed_space.cuh"
 
 namespace gpukit {
@@ -36,10 +38,8 @@ struct IndexedMove {
 
 /// An index array in a form a move takes: int32, int64 and uint64 as they are, smaller integers as int64.
 /// Throws DTypeError naming `op` for anything else.
-Array index_values(const char* op, const Array& indices);
+Array index_values(const char* op, const Array& indices, Temporaries& into);
 IndexKind index_kind(DType dtype);
-/// Any byte in common by extent, the very same view included.
-bool may_share_memory(const Array& a, const Array& b);
 
 /// Axes of a move with size-1 axes dropped and neighbours merged. At least one axis.
 struct MoveAxes {

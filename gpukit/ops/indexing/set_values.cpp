@@ -14,12 +14,12 @@ Array drop_leading_axes(const Array& values, int rank) {
 namespace {
 
 /// Replaces the index by a copy of its own.
-void keep_apart(IndexArgument* index, const Dims& shape) {
+void keep_apart(IndexArgument* index, const Dims& shape, Temporaries& into) {
   Dims needed = shape;
   for (int axis = 0; axis < shape.rank(); ++axis)
     if (index->strides[axis] == 0) needed[axis] = 1;
   const Array& old = index->values;
-  index->values = copy(Array(old.storage(), old.dtype(), needed, index->strides, old.offset_bytes()));
+  index->values = copy(Array(old.storage(), old.dtype(), needed, index->strides, old.offset_bytes()), into);
   for (int axis = 0; axis < shape.rank(); ++axis)
     if (index->strides[axis] != 0) index->strides[axis] = index->values.strides()[axis];
 }
@@ -31,9 +31,10 @@ void set_values(IndexedMove* move, const Operand& values) {
   if (has_internal_overlap(move->indexed))
     throw ArgumentError(op, "x", "not reach one element twice",
                         "a broadcast view of strides " + move->indexed.strides().str());
+  Temporaries temporaries(op);
   for (int j = 0; j < move->num_indices; ++j) {
     IndexArgument& index = move->indices[static_cast<size_t>(j)];
-    if (may_share_memory(index.values, move->indexed)) keep_apart(&index, move->shape);
+    if (may_share_memory(index.values, move->indexed)) keep_apart(&index, move->shape, temporaries);
   }
   if (!values.is_array()) {
     indexed_set(*move, nullptr, to_element(op, values.scalar, move->indexed.dtype()));
@@ -41,8 +42,8 @@ void set_values(IndexedMove* move, const Operand& values) {
   }
   check_same_device(op, move->indexed, *values.array);
   Array given = drop_leading_axes(*values.array, move->shape.rank());
-  given = astype(given, move->indexed.dtype());
-  if (may_share_memory(given, move->indexed)) given = copy(given);
+  given = astype(given, move->indexed.dtype(), temporaries);
+  if (may_share_memory(given, move->indexed)) given = copy(given, temporaries);
   if (broadcast_shapes(op, given.shape(), move->shape) != move->shape)
     throw ShapeError(op, "values", "broadcast to shape " + move->shape.str(), given.shape().str());
   const Array spread = given.broadcast_to(move->shape);

@@ -16,14 +16,16 @@ Array get_into(const char* op, const Array* out, const IndexedMove& move, DType 
     indexed_get(move, target);
     return target;
   }
-  const Array fresh = Array::empty(move.shape, dtype, move.indexed.device());
+  Temporaries temporaries(op);
+  const Array fresh = temporaries.empty(move.shape, dtype, move.indexed.device());
   indexed_get(move, fresh);
   copy_into(target, fresh);
   return target;
 }
 
 /// The move of take_along_axis and put_along_axis. The shape broadcasts x and indices on every axis but `axis`.
-IndexedMove along_axis(const char* op, const Array& x, const Array& indices, int64_t axis) {
+IndexedMove along_axis(const char* op, const Array& x, const Array& indices, int64_t axis,
+                       Temporaries& into) {
   check_same_device(op, x, indices);
   if (x.ndim() == 0 || x.ndim() != indices.ndim())
     throw ShapeError(op, "indices", "have the number of dimensions of x (" + std::to_string(x.ndim()) + ", at least 1)",
@@ -42,7 +44,7 @@ IndexedMove along_axis(const char* op, const Array& x, const Array& indices, int
   move.indexed_strides[at] = 0;
   move.ordered_begin = at;
   move.ordered_end = at + 1;
-  const Array values = index_values(op, indices).broadcast_to(move.shape);
+  const Array values = index_values(op, indices, into).broadcast_to(move.shape);
   move.add(values, values.strides(), x.shape(at), x.strides()[at]);
   return move;
 }
@@ -51,10 +53,11 @@ IndexedMove along_axis(const char* op, const Array& x, const Array& indices, int
 
 Array take(const Array& x, const Array& indices, std::optional<int64_t> axis, const Array* out) {
   check_same_device("take", x, indices);
+  Temporaries temporaries("take");
   Array source = x;
-  if (!axis.has_value()) source = x.ndim() == 1 ? x : contiguous(x).reshape_view({x.size()});
+  if (!axis.has_value()) source = x.ndim() == 1 ? x : contiguous(x, temporaries).reshape_view({x.size()});
   const int at = normalize_axis("take", axis.value_or(0), source.ndim());
-  const Array values = index_values("take", indices);
+  const Array values = index_values("take", indices, temporaries);
 
   IndexedMove move;
   move.op = "take";
@@ -75,14 +78,16 @@ Array take(const Array& x, const Array& indices, std::optional<int64_t> axis, co
 }
 
 Array take_along_axis(const Array& x, const Array& indices, int64_t axis, const Array* out) {
-  const IndexedMove move = along_axis("gather", x, indices, axis);
+  Temporaries temporaries("gather");
+  const IndexedMove move = along_axis("gather", x, indices, axis, temporaries);
   return get_into("gather", out, move, x.dtype(), [&](const Array& target) {
     return may_share_memory(target, x) || may_share_memory(target, move.indices[0].values);
   });
 }
 
 void put_along_axis(const Array& x, const Array& indices, const Operand& values, int64_t axis) {
-  IndexedMove move = along_axis("scatter", x, indices, axis);
+  Temporaries temporaries("scatter");
+  IndexedMove move = along_axis("scatter", x, indices, axis, temporaries);
   // Every axis but the indexed one is x's own: a broadcast would write one element several times.
   for (int i = 0; i < x.ndim(); ++i)
     if (move.indexed.shape()[i] != x.shape()[i])
@@ -100,8 +105,9 @@ Array scatter(const Array& x, const Array& indices, const Operand& values, int64
   const Array target = result("scatter", out, x.shape(), x.dtype(), x.device());
   // Copying x first must not change what is still to be read.
   Array kept_values, kept_indices = indices;
-  if (may_share_memory(target, indices)) kept_indices = copy(indices);
-  if (values.is_array() && may_share_memory(target, *values.array)) kept_values = copy(*values.array);
+  Temporaries temporaries("scatter");
+  if (may_share_memory(target, indices)) kept_indices = copy(indices, temporaries);
+  if (values.is_array() && may_share_memory(target, *values.array)) kept_values = copy(*values.array, temporaries);
   copy_into(target, x);
   put_along_axis(target, kept_indices, kept_values.defined() ? Operand(kept_values) : values, axis);
   return target;

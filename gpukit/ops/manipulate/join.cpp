@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <string>
 
-#include "gpukit/array/host.h"
 #include "gpukit/ops/indexing/take.h"
 #include "gpukit/ops/manipulate/manipulate.h"
 #include "gpukit/ops/manipulate/write_result.h"
+#include "gpukit/runtime/graph.h"
+#include "gpukit/runtime/transfer.h"
 
 namespace gpukit {
 
@@ -33,15 +34,16 @@ struct Around {
   }
 };
 
-Array flat(const Array& x) { return x.ndim() == 1 ? x : ravel(x); }
+Array flat(const Array& x, Temporaries& into) { return x.ndim() == 1 ? x : reshape(x, {x.size()}, into); }
 
 }  // namespace
 
 Array concat(std::span<const Array> arrays, std::optional<int64_t> axis, const Array* out) {
   check_some("concat", arrays);
+  Temporaries temporaries("concat");
   std::vector<Array> flattened;
   if (!axis.has_value()) {
-    for (const Array& a : arrays) flattened.push_back(flat(a));
+    for (const Array& a : arrays) flattened.push_back(flat(a, temporaries));
     arrays = flattened;
   }
   Dims shape = arrays[0].shape();
@@ -86,7 +88,8 @@ Array stack(std::span<const Array> arrays, int64_t axis, const Array* out) {
 
 Array repeat(const Array& x, int64_t repeats, std::optional<int64_t> axis, const Array* out) {
   if (repeats < 0) throw ArgumentError("repeat", "repeats", "not be negative", std::to_string(repeats));
-  if (!axis.has_value()) return repeat(flat(x), repeats, 0, out);
+  Temporaries temporaries("repeat");
+  if (!axis.has_value()) return repeat(flat(x, temporaries), repeats, 0, out);
   const int at = normalize_axis("repeat", *axis, x.ndim());
   Dims shape = x.shape();
   shape[at] *= repeats;
@@ -96,7 +99,7 @@ Array repeat(const Array& x, int64_t repeats, std::optional<int64_t> axis, const
     const Dims split{around.outer, around.size, repeats, around.inner};
     if (target.can_view(split)) {
       copy_into(target.reshape_view(split),
-                reshape(x, {around.outer, around.size, 1, around.inner}).broadcast_to(split));
+                reshape(x, {around.outer, around.size, 1, around.inner}, temporaries).broadcast_to(split));
     } else {
       for (int64_t i = 0; i < repeats; ++i) copy_into(target.slice(at, i, shape[at], repeats), x);
     }
@@ -104,33 +107,63 @@ Array repeat(const Array& x, int64_t repeats, std::optional<int64_t> axis, const
 }
 
 Array repeat(const Array& x, std::span<const int64_t> repeats, std::optional<int64_t> axis, const Array* out) {
-  if (!axis.has_value()) return repeat(flat(x), repeats, 0, out);
+  Temporaries temporaries("repeat");
+  if (!axis.has_value()) return repeat(flat(x, temporaries), repeats, 0, out);
   const int at = normalize_axis("repeat", *axis, x.ndim());
   if (repeats.size() == 1) return repeat(x, repeats[0], at, out);
   const int64_t size = x.shape()[at];
   if (static_cast<int64_t>(repeats.size()) != size)
     throw ShapeError("repeat", "repeats", "have one count or one per slice (" + std::to_string(size) + ")",
                      std::to_string(repeats.size()));
-  std::vector<int64_t> sources;
+  // Slices that follow each other and are wanted equally often are one copy.
+  struct Run {
+    int64_t first, size, count;
+  };
+  std::vector<Run> runs;
+  Dims shape = x.shape();
+  shape[at] = 0;
   for (int64_t i = 0; i < size; ++i) {
     const int64_t count = repeats[static_cast<size_t>(i)];
     if (count < 0) throw ArgumentError("repeat", "repeats", "not be negative", std::to_string(count));
-    sources.insert(sources.end(), static_cast<size_t>(count), i);
+    shape[at] += count;
+    if (!runs.empty() && runs.back().count == count)
+      ++runs.back().size;
+    else
+      runs.push_back({i, 1, count});
   }
-  const Array indices = from_host(sources.data(), {static_cast<int64_t>(sources.size())}, DType::int64, x.device());
-  return take(x, indices, at, out);
+  // A capture cannot read host memory; else many copies cost more than indices.
+  constexpr size_t kFewRuns = 8;
+  if (runs.size() <= kFewRuns || runtime::thread_capture() != nullptr) {
+    return write_result("repeat", out, shape, x.dtype(), {&x, 1}, [&](const Array& target) {
+      int64_t start = 0;
+      for (const Run& run : runs) {
+        if (run.count == 0) continue;
+        const Array into = target.narrow(at, start, run.size * run.count);
+        repeat(x.narrow(at, run.first, run.size), run.count, at, &into);
+        start += run.size * run.count;
+      }
+    });
+  }
+  std::vector<int64_t> sources;
+  for (int64_t i = 0; i < size; ++i)
+    sources.insert(sources.end(), static_cast<size_t>(repeats[static_cast<size_t>(i)]), i);
+  const Array target = result("repeat", out, shape, x.dtype(), x.device());
+  const Array indices = temporaries.empty({shape[at]}, DType::int64, x.device());
+  runtime::copy_from_host(write(indices), sources.data(), static_cast<size_t>(indices.nbytes()));
+  return take(x, indices, at, &target);
 }
 
 namespace {
 
 /// x with one axis repeated as a whole.
-Array tile_axis(const Array& x, int axis, int64_t count) {
+Array tile_axis(const Array& x, int axis, int64_t count, Temporaries& into) {
   Dims shape = x.shape();
   shape[axis] *= count;
-  const Array grown = Array::empty(shape, x.dtype(), x.device());
+  const Array grown = into.empty(shape, x.dtype(), x.device());
   const Around around(x.shape(), axis);
   const Dims pieces{around.outer, count, around.size, around.inner};
-  copy_into(grown.reshape_view(pieces), reshape(x, {around.outer, 1, around.size, around.inner}).broadcast_to(pieces));
+  copy_into(grown.reshape_view(pieces),
+            reshape(x, {around.outer, 1, around.size, around.inner}, into).broadcast_to(pieces));
   return grown;
 }
 
@@ -156,10 +189,11 @@ Array tile(const Array& x, const Dims& repetitions, const Array* out) {
   }
   return write_result("tile", out, full, x.dtype(), {&x, 1}, [&](const Array& target) {
     if (target.size() == 0) return;
+    Temporaries temporaries("tile");
     if (groups.size() > kMaxRank / 2 || !target.is_contiguous()) {
-      Array grown = reshape(x, shape);
+      Array grown = reshape(x, shape, temporaries);
       for (int axis = rank - 1; axis >= 0; --axis)
-        if (counts[axis] != 1) grown = tile_axis(grown, axis, counts[axis]);
+        if (counts[axis] != 1) grown = tile_axis(grown, axis, counts[axis], temporaries);
       copy_into(target, grown);
       return;
     }
@@ -170,7 +204,7 @@ Array tile(const Array& x, const Dims& repetitions, const Array* out) {
       once.push_back(1);
       once.push_back(size);
     }
-    copy_into(target.reshape_view(pieces), reshape(x, once).broadcast_to(pieces));
+    copy_into(target.reshape_view(pieces), reshape(x, once, temporaries).broadcast_to(pieces));
   });
 }
 

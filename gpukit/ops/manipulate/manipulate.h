@@ -8,6 +8,7 @@
 
 #include "gpukit/array/array.h"
 #include "gpukit/base/scalar.h"
+#include "gpukit/ops/common/workspace.h"
 
 namespace gpukit {
 
@@ -40,6 +41,8 @@ std::vector<Array> unstack(const Array& x, int64_t axis = 0);
 /// One size may be -1. `copy`: true always copies, false throws ShapeError where a view cannot have the shape.
 Array reshape(const Array& x, const Dims& shape, std::optional<bool> copy = std::nullopt);
 Array ravel(const Array& x);
+/// The same with a copy that the caller uses up.
+Array reshape(const Array& x, const Dims& shape, Temporaries& into);
 
 // ---- Copies.
 

@@ -59,10 +59,18 @@ Array roll(const Array& x, const Dims& shifts, const std::optional<Dims>& axes, 
   if (!axes.has_value()) {
     if (shifts.rank() != 1) throw ShapeError("roll", "shift", "be one number when no axis is given", shifts.str());
     if (x.ndim() != 1) {
-      const Array flat = roll(ravel(x), shifts, Dims{0});
-      if (out == nullptr) return flat.reshape_view(x.shape());
       const Array target = result("roll", out, x.shape(), x.dtype(), x.device());
-      copy_into(target, flat.reshape_view(x.shape()));
+      const Dims flat{x.size()};
+      Temporaries temporaries("roll");
+      const Array source = reshape(x, flat, temporaries);
+      if (target.can_view(flat)) {
+        const Array whole = target.reshape_view(flat);
+        roll(source, shifts, Dims{0}, &whole);
+      } else {
+        const Array rolled = temporaries.empty(flat, x.dtype(), x.device());
+        roll(source, shifts, Dims{0}, &rolled);
+        copy_into(target, rolled.reshape_view(x.shape()));
+      }
       return target;
     }
   }
@@ -146,7 +154,8 @@ Array reshape_copy(const Array& input, const std::optional<Dims>& new_shape, con
   if (!new_shape.has_value() && out == nullptr)
     throw ArgumentError("reshape_copy", "new_shape", "be given when out is not", "None");
   const Dims wanted = new_shape.has_value() ? *new_shape : out->shape();
-  const Array source = reshape(input, wanted);
+  Temporaries temporaries("reshape_copy");
+  const Array source = reshape(input, wanted, temporaries);
   return write_result("reshape_copy", out, source.shape(), input.dtype(), {&source, 1}, [&](const Array& target) {
     if (target.size() != 0) copy_into(target, source);
   });

@@ -172,6 +172,11 @@ Array reshape(const Array& x, const Dims& shape, std::optional<bool> copy) {
   return contiguous(x).reshape_view(full);
 }
 
+Array reshape(const Array& x, const Dims& shape, Temporaries& into) {
+  const Dims full = complete_shape(shape, x.size());
+  return x.can_view(full) ? x.reshape_view(full) : contiguous(x, into).reshape_view(full);
+}
+
 Array ravel(const Array& x) { return reshape(x, {x.size()}); }
 Array flatten(const Array& x) { return reshape(x, {x.size()}, true); }
 

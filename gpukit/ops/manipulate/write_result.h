@@ -8,22 +8,21 @@
 
 namespace gpukit {
 
-/// Runs `write(target)` on `out`, on a fresh array without one, or on a fresh array copied to `out` when an input
-/// shares memory with it.
+/// Runs `write(target)` on `out`, on a fresh array without one, or on a temporary copied to `out` when an input shares
+/// memory with it.
 template <typename F>
 Array write_result(const char* op, const Array* out, const Dims& shape, DType dtype, std::span<const Array> inputs,
                    F&& write) {
   const Array target = result(op, out, shape, dtype, inputs[0].device());
   bool shared = false;
   if (out != nullptr)
-    for (const Array& input : inputs)
-      shared = shared || (input.storage() == target.storage() &&
-                          (input.offset_bytes() == target.offset_bytes() || partially_overlap(input, target)));
+    for (const Array& input : inputs) shared = shared || may_share_memory(input, target);
   if (!shared) {
     write(target);
     return target;
   }
-  const Array fresh = Array::empty(shape, dtype, target.device());
+  Temporaries temporaries(op);
+  const Array fresh = temporaries.empty(shape, dtype, target.device());
   write(fresh);
   copy_into(target, fresh);
   return target;

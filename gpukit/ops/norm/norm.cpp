@@ -28,9 +28,10 @@ Array normalize(const char* op, const Array& input, const Array& gamma, const Ar
   if (beta != nullptr) check_weight(op, "beta", *beta, input);
   const Array target = result(op, out, input.shape(), input.dtype(), input.device());
   if (target.size() == 0) return target;
-  if (must_buffer(target, {&input, &gamma, beta}) || target.storage() == gamma.storage() ||
-      (beta != nullptr && target.storage() == beta->storage())) {
-    const Array fresh = Array::empty_like(target);
+  if (must_buffer(target, {&input}) || may_share_memory(target, gamma) ||
+      (beta != nullptr && may_share_memory(target, *beta))) {
+    Temporaries temporaries(op);
+    const Array fresh = temporaries.empty_like(target);
     normalize(op, input, gamma, beta, eps, &fresh);
     copy_into(target, fresh);
     return target;

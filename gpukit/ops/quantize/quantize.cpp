@@ -18,19 +18,19 @@ bool is_16_or_32_bit_float(DType dtype) {
 }
 
 /// [batches, rows, columns]; more leading axes are merged, in a copy where strides do not allow a view.
-Array with_three_axes(const Array& x) {
+Array with_three_axes(const Array& x, Temporaries& into) {
   if (x.ndim() == 1) return x.expand_dims(0).expand_dims(0);
   if (x.ndim() == 2) return x.expand_dims(0);
   if (x.ndim() == 3) return x;
   int64_t batches = 1;
   for (int axis = 0; axis < x.ndim() - 2; ++axis) batches *= x.shape(axis);
   const Dims merged{batches, x.shape(-2), x.shape(-1)};
-  return x.can_view(merged) ? x.reshape_view(merged) : contiguous(x).reshape_view(merged);
+  return x.can_view(merged) ? x.reshape_view(merged) : contiguous(x, into).reshape_view(merged);
 }
 
 /// A scale as an array of the rank that scale_layout expects.
-Array scale_axes(const Array& scale, int code_rank) {
-  return scale.ndim() > 3 && scale.ndim() == code_rank ? with_three_axes(scale) : scale;
+Array scale_axes(const Array& scale, int code_rank, Temporaries& into) {
+  return scale.ndim() > 3 && scale.ndim() == code_rank ? with_three_axes(scale, into) : scale;
 }
 
 std::string text_of(const QuantizeBlock& block) {
@@ -121,7 +121,7 @@ Array part(const Quantized* out, const Array Quantized::*member, const char* arg
   check_shape("quantize", argument, given, shape);
   check_dtype("quantize", argument, given, dtype);
   check_same_device("quantize", x, given);
-  if (!given.is_contiguous() || given.storage() == x.storage())
+  if (!given.is_contiguous() || may_share_memory(given, x))
     throw ArgumentError("quantize", argument, "be row-major and share no memory with x", "another view");
   return given;
 }
@@ -156,7 +156,8 @@ Quantized quantize(const Array& x, DType format, const QuantizeOptions& options,
     if (q.tensor_scale.defined()) fill(q.tensor_scale, 0x1p-126);
     return q;
   }
-  const Array numbers = with_three_axes(x);
+  Temporaries temporaries("quantize");
+  const Array numbers = with_three_axes(x, temporaries);
   const QuantizeSpace space = make_space(numbers, code_of("quantize", "format", format), options.block);
   if (tensor.defined()) {
     fill(tensor, 0.0);
@@ -214,20 +215,19 @@ Array dequantize(const Quantized& q, DType dtype, const Array* out) {
   if (is_packed(format)) shape[shape.rank() - 1] *= 2;
   const Array target = result(kOp, out, shape, dtype, data.device());
   if (target.size() == 0) return target;
-  if (must_buffer(target, {&data, &q.scale}) || target.storage() == data.storage()) {
-    const Array fresh = Array::empty_like(target);
+  Temporaries temporaries(kOp);
+  const auto shared = [&](const Array& part) { return part.defined() && may_share_memory(target, part); };
+  if (shared(data) || shared(q.scale) || shared(q.zero) || shared(q.tensor_scale) ||
+      (data.ndim() > 3 && !target.is_contiguous())) {
+    const Array fresh = temporaries.empty_like(target);
     dequantize(q, dtype, &fresh);
     copy_into(target, fresh);
     return target;
   }
-  if (data.ndim() > 3 && out != nullptr && !target.is_contiguous()) {
-    copy_into(target, dequantize(q, dtype));
-    return target;
-  }
 
-  const Quantized codes(with_three_axes(data), scale_axes(q.scale, data.ndim()),
-                        q.zero.defined() ? scale_axes(q.zero, data.ndim()) : Array(), q.tensor_scale);
-  const Array numbers = with_three_axes(target);
+  const Quantized codes(with_three_axes(data, temporaries), scale_axes(q.scale, data.ndim(), temporaries),
+                        q.zero.defined() ? scale_axes(q.zero, data.ndim(), temporaries) : Array(), q.tensor_scale);
+  const Array numbers = with_three_axes(target, temporaries);
   const CodeShape size = {numbers.shape(0), numbers.shape(1), numbers.shape(2)};
   DequantizeSpace s = {};
   s.size = numbers.size();

@@ -18,19 +18,18 @@ namespace {
 
 /// What is filled, and where it goes afterwards when `out` is not row-major.
 struct Target {
-  Array fill;
-  Array result;
-  void finish() const {
-    if (fill.size() > 0 && !(fill.is_contiguous() && result.is_contiguous())) copy_into(result, fill);
+  Target(const char* op, const Request& request, DType dtype, const Array* out) : temporaries(op) {
+    const Device device = request.device ? *request.device : out != nullptr ? out->device() : runtime::default_device();
+    checked_bytes(op, request.shape, itemsize(dtype));
+    result = gpukit::result(op, out, request.shape, dtype, device);
+    fill = result.is_contiguous() ? result : temporaries.empty(request.shape, dtype, device);
   }
+  void finish() const {
+    if (fill.size() > 0 && !result.is_contiguous()) copy_into(result, fill);
+  }
+  Temporaries temporaries;
+  Array fill, result;
 };
-
-Target prepare(const char* op, const Request& request, DType dtype, const Array* out) {
-  const Device device = request.device ? *request.device : out != nullptr ? out->device() : runtime::default_device();
-  checked_bytes(op, request.shape, itemsize(dtype));
-  Array result = gpukit::result(op, out, request.shape, dtype, device);
-  return {result.is_contiguous() ? result : Array::empty(request.shape, dtype, device), result};
-}
 
 State state_of(const char* op, const Request& request) {
   if (request.state) return *request.state;
@@ -149,7 +148,7 @@ Array uniform(const Request& request, double low, double high, const Array* out)
   const DType dtype = chosen(request, out, DType::float32);
   check_float("random.uniform", dtype);
   const auto run = [&](const auto& range) {
-    const Target target = prepare("random.uniform", request, dtype, out);
+    const Target target("random.uniform", request, dtype, out);
     const State state = state_of("random.uniform", request);
     if (target.fill.size() > 0) run_uniform(target.fill, state, range);
     target.finish();
@@ -163,7 +162,7 @@ Array normal(const Request& request, double mean, double std, const Array* out) 
   const DType dtype = chosen(request, out, DType::float32);
   check_float("random.normal", dtype);
   const auto run = [&](const auto& parameters) {
-    const Target target = prepare("random.normal", request, dtype, out);
+    const Target target("random.normal", request, dtype, out);
     const State state = state_of("random.normal", request);
     if (target.fill.size() > 0) run_normal(target.fill, state, parameters);
     target.finish();
@@ -187,7 +186,7 @@ Array randint(const Request& request, const Scalar& low, const Scalar& high, con
 
   const IntegerRange range{static_cast<uint64_t>(low.integer),
                            static_cast<uint64_t>(high.integer) - static_cast<uint64_t>(low.integer)};
-  const Target target = prepare("random.randint", request, dtype, out);
+  const Target target("random.randint", request, dtype, out);
   const State state = state_of("random.randint", request);
   if (target.fill.size() > 0) {
     switch (target.fill.device().kind) {

@@ -12,7 +12,9 @@ Array softmax(const Array& input, int64_t axis, const Array* out) {
   const Array target = result("softmax", out, input.shape(), input.dtype(), input.device());
   if (target.size() == 0) return target;
   if (must_buffer(target, {&input})) {
-    copy_into(target, softmax(input, axis));
+    Temporaries temporaries("softmax");
+    const Array fresh = temporaries.empty_like(target);
+    copy_into(target, softmax(input, axis, &fresh));
     return target;
   }
   switch (input.device().kind) {
