@@ -1,12 +1,13 @@
 #include <algorithm>
 
 #include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/reduce/cumsum_plan.h"
-#include "gpukit/ops/reduce/scratch.h"
 
 namespace gpukit {
 
-ScanPlan plan_scan(const ScanLayout& layout, int accumulator_bytes, int64_t max_bytes) {
+ScanPlan plan_scan(const ScanLayout& layout, int accumulator_bytes) {
   constexpr int64_t kManyBlocks = 1024, kFewTiles = 8, kMaxGrid = 0x7fffffff;
   ScanPlan plan;
   ScanParams& p = plan.params;
@@ -25,7 +26,7 @@ ScanPlan plan_scan(const ScanLayout& layout, int accumulator_bytes, int64_t max_
   auto bytes = [&](int64_t share) { return layout.rows * 2 * ceil_power(ceil_div(tiles, share)) * accumulator_bytes; };
   if (tiles > kFewTiles) {
     while (per_segment > 1 && layout.rows * ceil_div(tiles, per_segment) < kManyBlocks &&
-           ceil_div(tiles, per_segment / 2) <= kScanMaxSegments && bytes(per_segment / 2) <= max_bytes)
+           ceil_div(tiles, per_segment / 2) <= kScanMaxSegments && bytes(per_segment / 2) <= kMaxPartialsBytes)
       per_segment /= 2;
   }
   const int64_t segments = ceil_div(tiles, per_segment);
@@ -57,21 +58,18 @@ void cumsum(const Array& out, const Array& a, const ScanLayout& layout) {
   const Device device = a.device();
   const int accumulator = accumulator_bytes(ReduceOp::sum, a.dtype());
   const DType dtype = instance(a.dtype());
-  ScanPlan plan = plan_scan(layout, accumulator, scratch_limit(device));
-  std::optional<Array> pyramid;
-  if (plan.pyramid_bytes != 0) {
-    pyramid = take_scratch(device, plan.pyramid_bytes);
-    if (!pyramid) plan = plan_scan(layout, accumulator, 0);
-  }
+  const ScanPlan plan = plan_scan(layout, accumulator);
+  Temporaries temporaries("cumsum");
+  Array pyramid;
+  if (plan.pyramid_bytes != 0) pyramid = temporaries.empty({plan.pyramid_bytes}, uint8, device);
   const jit::LaunchConfig config{.grid_x = plan.grid, .block_x = kScanThreads};
-  if (pyramid) {
+  if (pyramid.defined()) {
     const unsigned rows = static_cast<unsigned>(std::min<int64_t>(layout.rows, 1 << 20));
-    jit::launch(kernels.get(scan_totals, dtype), device, config, write(*pyramid), read(a), plan.params);
-    jit::launch(kernels.get(scan_pyramid, dtype), device, {.grid_x = rows, .block_x = kScanThreads}, write(*pyramid),
+    jit::launch(kernels.get(scan_totals, dtype), device, config, write(pyramid), read(a), plan.params);
+    jit::launch(kernels.get(scan_pyramid, dtype), device, {.grid_x = rows, .block_x = kScanThreads}, write(pyramid),
                 plan.params);
   }
-  jit::launch(kernels.get(scan_rows, dtype), device, config, write(out), read(a),
-              pyramid ? read(*pyramid) : memory::Use{}, plan.params);
+  jit::launch(kernels.get(scan_rows, dtype), device, config, write(out), read(a), read_if(pyramid), plan.params);
 }
 
 }  // namespace cuda

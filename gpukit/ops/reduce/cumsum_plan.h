@@ -12,6 +12,6 @@ struct ScanPlan {
   ScanParams params{};
 };
 
-ScanPlan plan_scan(const ScanLayout& layout, int accumulator_bytes, int64_t max_bytes);
+ScanPlan plan_scan(const ScanLayout& layout, int accumulator_bytes);
 
 }  // namespace gpukit

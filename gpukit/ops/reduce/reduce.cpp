@@ -10,13 +10,13 @@
 
 namespace gpukit {
 
-namespace {
-
 const char* op_name(ReduceOp op) {
   static constexpr const char* kNames[] = {"sum",    "mean", "prod", "max", "min", "argmax",
                                            "argmin", "any",  "all",  "var", "std"};
   return kNames[static_cast<int>(op)];
 }
+
+namespace {
 
 /// A bit per reduced axis.
 uint32_t reduced_axes(const char* op, const Axes& axes, int rank) {
@@ -84,7 +84,8 @@ void run(ReduceOp op, const Array& out, const Array& a, uint32_t reduced, bool k
   if (out.size() == 0) return;
   if (a.size() == 0) return fill_empty(op, a, out);
   if (must_buffer(out, {&a})) {
-    const Array fresh = Array::empty_like(out);
+    Temporaries temporaries(op_name(op));
+    const Array fresh = temporaries.empty_like(out);
     run(op, fresh, a, reduced, keepdims, correction);
     return copy_into(out, fresh);
   }
@@ -103,21 +104,27 @@ void run(ReduceOp op, const Array& out, const Array& a, uint32_t reduced, bool k
   }
 }
 
+Dims reduced_shape(const Dims& from, uint32_t reduced, bool keepdims) {
+  Dims shape;
+  for (int axis = 0; axis < from.rank(); ++axis) {
+    if (!(reduced >> axis & 1u))
+      shape.push_back(from[axis]);
+    else if (keepdims)
+      shape.push_back(1);
+  }
+  return shape;
+}
+
 Array reduce(ReduceOp op, const Array& a, const Axes& axes, bool keepdims, double correction, const Array* out) {
   const char* name = op_name(op);
   check_arithmetic(name, "input", a);
   if (is_complex(a.dtype()) && !takes_complex(op)) unsupported_dtype(name, "input", a.dtype(), "have a real dtype");
   const uint32_t reduced = reduced_axes(name, axes, a.ndim());
-  Dims shape;
-  for (int axis = 0; axis < a.ndim(); ++axis) {
-    if (!(reduced >> axis & 1u))
-      shape.push_back(a.shape()[axis]);
-    else if (keepdims)
-      shape.push_back(1);
-  }
+  const Dims shape = reduced_shape(a.shape(), reduced, keepdims);
   const Array target = result(name, out, shape, result_dtype(op, a.dtype()), a.device());
   const DType needed = a.device().kind == DeviceKind::cuda ? cuda::reduce_dtype(op, a.dtype()) : a.dtype();
-  run(op, target, needed == a.dtype() ? a : astype(a, needed), reduced, keepdims, correction);
+  Temporaries temporaries(name);
+  run(op, target, astype(a, needed, temporaries), reduced, keepdims, correction);
   return target;
 }
 
@@ -125,10 +132,15 @@ Array reduce(ReduceOp op, const Array& a, const Axes& axes, bool keepdims, doubl
 Array reduce_as(ReduceOp op, const Array& a, const Axes& axes, bool keepdims, std::optional<DType> dtype,
                 const Array* out) {
   if (!dtype || (*dtype == a.dtype() && sum_dtype(*dtype) == *dtype)) return reduce(op, a, axes, keepdims, 0, out);
-  check_arithmetic(op_name(op), "input", a);
-  const Array converted = astype(a, *dtype);
-  if (sum_dtype(*dtype) == *dtype) return reduce(op, converted, axes, keepdims, 0, out);
-  return cast(op_name(op), reduce(op, converted, axes, keepdims, 0, nullptr), *dtype, out);
+  const char* name = op_name(op);
+  check_arithmetic(name, "input", a);
+  const Dims shape = reduced_shape(a.shape(), reduced_axes(name, axes, a.ndim()), keepdims);
+  const Array target = result(name, out, shape, *dtype, a.device());
+  Temporaries temporaries(name);
+  const Array converted = astype(a, *dtype, temporaries);
+  if (sum_dtype(*dtype) == *dtype) return reduce(op, converted, axes, keepdims, 0, &target);
+  const Array wide = temporaries.empty(shape, sum_dtype(*dtype), a.device());
+  return cast(name, reduce(op, converted, axes, keepdims, 0, &wide), *dtype, &target);
 }
 
 Axes one_axis(std::optional<int64_t> axis) { return axis ? Axes(Dims{*axis}) : Axes(); }
@@ -178,21 +190,25 @@ Array sum_axis(const Array& a, int64_t axis, const Array* out) {
 
 Array cumsum(const Array& a, std::optional<int64_t> axis, std::optional<DType> dtype, const Array* out) {
   check_arithmetic("cumsum", "input", a);
+  Temporaries temporaries("cumsum");
   if (dtype && !(*dtype == a.dtype() && sum_dtype(*dtype) == *dtype)) {
-    const Array converted = astype(a, *dtype);
-    if (sum_dtype(*dtype) == *dtype) return cumsum(converted, axis, {}, out);
-    return cast("cumsum", cumsum(converted, axis), *dtype, out);
+    const Array target = result("cumsum", out, axis ? a.shape() : Dims{a.size()}, *dtype, a.device());
+    const Array converted = astype(a, *dtype, temporaries);
+    if (sum_dtype(*dtype) == *dtype) return cumsum(converted, axis, {}, &target);
+    const Array wide = temporaries.empty(target.shape(), sum_dtype(*dtype), a.device());
+    return cast("cumsum", cumsum(converted, axis, {}, &wide), *dtype, &target);
   }
   if (!axis && a.ndim() != 1) {
     const Dims flat{a.size()};
-    return cumsum(a.can_view(flat) ? a.reshape_view(flat) : contiguous(a).reshape_view(flat), 0, {}, out);
+    return cumsum(a.can_view(flat) ? a.reshape_view(flat) : contiguous(a, temporaries).reshape_view(flat), 0, {}, out);
   }
   const int scanned = normalize_axis("cumsum", axis.value_or(0), a.ndim());
   const Array target = result("cumsum", out, a.shape(), sum_dtype(a.dtype()), a.device());
   if (target.size() == 0) return target;
   // The very same view is fine: an element is read by the thread that writes it, before it does.
   if (must_buffer(target, {&a})) {
-    copy_into(target, cumsum(a, axis));
+    const Array fresh = temporaries.empty_like(target);
+    copy_into(target, cumsum(a, axis, {}, &fresh));
     return target;
   }
   ScanLayout layout;

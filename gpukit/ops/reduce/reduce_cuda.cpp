@@ -1,7 +1,8 @@
 #include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/reduce/reduce_backend.h"
-#include "gpukit/ops/reduce/scratch.h"
 
 namespace gpukit::cuda {
 
@@ -83,13 +84,15 @@ void reduce(ReduceOp op, const Array& out, const Array& a, const ReduceLayout& l
   const int accumulator = accumulator_bytes(op, a.dtype());
   const bool aligned = is_aligned(a);
   const int sm_count = a.context().properties().sm_count;
-  ReducePlan plan = plan_reduce(layout, itemsize(a.dtype()), accumulator, aligned, scratch_limit(device), sm_count);
-  std::optional<Array> partials;
-  if (plan.partials_bytes != 0) {
-    partials = plan.params.last_block ? take_counted_scratch(device) : take_scratch(device, plan.partials_bytes);
-    if (!partials) plan = plan_reduce(layout, itemsize(a.dtype()), accumulator, aligned, 0, sm_count);
-  }
+  ReducePlan plan = plan_reduce(layout, itemsize(a.dtype()), accumulator, aligned, sm_count);
   ReduceParams& p = plan.params;
+  static_assert(runtime::kCounterBytes == kCounterOffset);
+  Temporaries temporaries(op_name(op));
+  Array partials;
+  if (p.last_block)
+    partials = counted_workspace(op_name(op), device).narrow(0, kCounterOffset, plan.partials_bytes);
+  else if (plan.partials_bytes != 0)
+    partials = temporaries.empty({plan.partials_bytes}, uint8, device);
   p.flip = op == ReduceOp::min || op == ReduceOp::argmin || op == ReduceOp::all;
   p.mean = op == ReduceOp::mean || op == ReduceOp::std;
   p.correction = correction;
@@ -97,12 +100,10 @@ void reduce(ReduceOp op, const Array& out, const Array& a, const ReduceLayout& l
   const jit::KernelSet& set = kernels(op);
   const DType dtype = instance(op, a.dtype());
   const jit::LaunchConfig config{.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes};
-  memory::Use scratch = partials ? write(*partials) : memory::Use{};
-  if (p.last_block) scratch.offset_bytes += kCounterBytes;
-  jit::launch(set.get(static_cast<int>(plan.form), dtype), device, config, write(out), read(a), scratch, p);
+  jit::launch(set.get(static_cast<int>(plan.form), dtype), device, config, write(out), read(a), write_if(partials), p);
   if (plan.finish_grid == 0) return;
   const jit::LaunchConfig finish{.grid_x = plan.finish_grid, .block_x = kReduceThreads};
-  jit::launch(set.get(kFinish, dtype), device, finish, write(out), read(*partials), p);
+  jit::launch(set.get(kFinish, dtype), device, finish, write(out), read(partials), p);
 }
 
 }  // namespace gpukit::cuda

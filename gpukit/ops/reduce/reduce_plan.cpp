@@ -15,7 +15,7 @@ constexpr int64_t kRowBlocksPerSm = 4;
 constexpr int64_t kChunksPerWarp = 4;  // less, and blocks come and go too fast
 constexpr int64_t kSplitFrom = 32;     // chunks of one row below which a second kernel costs more than it gains
 constexpr int64_t kMaxGrid = 0x7fffffff;
-constexpr int64_t kCountedPartialsBytes = (64 << 10) - kCounterOffset;  // of one scratch buffer
+constexpr int64_t kCountedPartialsBytes = (64 << 10) - kCounterOffset;  // of one counted workspace
 
 /// Far first; a broadcast axis counts as far, so that what is contiguous comes last.
 int64_t distance(const ReduceAxis& axis) { return axis.in == 0 ? INT64_MAX : std::abs(axis.in); }
@@ -180,12 +180,11 @@ ReduceLayout reduce_layout(const Dims& shape, const Dims& in_strides, uint32_t r
 }
 
 ReducePlan plan_reduce(const ReduceLayout& layout, int element_bytes, int accumulator_bytes, bool aligned,
-                       int64_t max_partials_bytes, int sm_count) {
+                       int sm_count) {
   ReducePlan plan;
   copy_layout(layout, plan.params);
-  if (layout.outputs == 1) max_partials_bytes = std::clamp<int64_t>(max_partials_bytes, 0, kCountedPartialsBytes);
-  const int64_t max_segments =
-      std::clamp<int64_t>(max_partials_bytes / (layout.outputs * accumulator_bytes), 1, kReduceMaxSegments);
+  const int64_t most = layout.outputs == 1 ? kCountedPartialsBytes : kMaxPartialsBytes;
+  const int64_t max_segments = std::clamp<int64_t>(most / (layout.outputs * accumulator_bytes), 1, kReduceMaxSegments);
   const ReduceAxis& reduced = layout.reduced[0];
   const ReduceAxis& columns = layout.kept[layout.kept_rank - 1];
   const bool single = layout.reduced_rank == 1;

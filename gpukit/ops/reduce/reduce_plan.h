@@ -11,6 +11,7 @@
 namespace gpukit {
 
 enum class ReduceOp : uint8_t { sum, mean, prod, max, min, argmax, argmin, any, all, var, std };
+const char* op_name(ReduceOp op);
 
 struct ReduceAxis {
   int64_t size = 1, in = 0, out = 0;  // element strides of input and output; out is 0 for reduced axes
@@ -39,11 +40,13 @@ struct ReducePlan {
   ReduceParams params{};
 };
 
-/// `aligned`: the input's first element lies at a multiple of 16 bytes. Partial results take at most
-/// `max_partials_bytes`; with 0 nothing is split. outputs and length are at least 1. `sm_count` decides how many blocks
-/// share the work, never the order of the tree.
+/// The most that partial results take. The same whatever memory is left: a plan follows from shapes and strides.
+inline constexpr int64_t kMaxPartialsBytes = 64 << 20;
+
+/// `aligned`: the input's first element lies at a multiple of 16 bytes. outputs and length are at least 1. `sm_count`
+/// decides how many blocks share the work, never the order of the tree.
 ReducePlan plan_reduce(const ReduceLayout& layout, int element_bytes, int accumulator_bytes, bool aligned,
-                       int64_t max_partials_bytes, int sm_count);
+                       int sm_count);
 
 /// Bytes of the accumulator the kernels use.
 int accumulator_bytes(ReduceOp op, DType dtype);

@@ -205,7 +205,7 @@ TEST(ReducePlan, Table) {
       {{8, 16, 32}, 0b010, 4, ReduceForm::columns, false},
   };
   for (const Row& row : table) {
-    const ReducePlan plan = plan_reduce(contiguous_layout(row.shape, row.reduced), row.bytes, 4, true, 64 << 20, 132);
+    const ReducePlan plan = plan_reduce(contiguous_layout(row.shape, row.reduced), row.bytes, 4, true, 132);
     EXPECT_EQ(plan.form, row.form) << row.shape.str();
     const bool single = plan.params.outputs == 1;
     EXPECT_EQ(plan.finish_grid != 0, row.split && !single) << row.shape.str();
@@ -214,24 +214,23 @@ TEST(ReducePlan, Table) {
     EXPECT_LE(plan.params.segments.value, kReduceMaxSegments);
     EXPECT_TRUE(!row.split || plan.grid >= 256) << row.shape.str();
     EXPECT_TRUE(!single || plan.grid <= 4 * 132) << row.shape.str();
-    const ReducePlan whole = plan_reduce(contiguous_layout(row.shape, row.reduced), row.bytes, 4, true, 0, 132);
-    EXPECT_EQ(whole.finish_grid, 0u);
-    EXPECT_LE(whole.shared_bytes, 48u << 10);
+    EXPECT_LE(plan.partials_bytes, single ? 64 << 10 : kMaxPartialsBytes) << row.shape.str();
+    EXPECT_LE(plan.shared_bytes, 48u << 10);
   }
-  EXPECT_EQ(plan_reduce(contiguous_layout({m, n}, 0b11), 4, 4, false, 64 << 20, 132).form, ReduceForm::strided);
+  EXPECT_EQ(plan_reduce(contiguous_layout({m, n}, 0b11), 4, 4, false, 132).form, ReduceForm::strided);
 }
 
 TEST(ReducePlan, SegmentsCoverEveryElementOnce) {
   for (int64_t rows : {1, 3, 700}) {
     for (int64_t length : {17, 1000, 4096, 65536, 1 << 20, (1 << 24) + 8}) {
-      const ReducePlan plan = plan_reduce(contiguous_layout({rows, length}, 0b10), 4, 4, true, 64 << 20, 132);
+      const ReducePlan plan = plan_reduce(contiguous_layout({rows, length}, 0b10), 4, 4, true, 132);
       const ReduceParams& p = plan.params;
       const int64_t chunk = 32 * kReduceUnits * (plan.form == ReduceForm::rows ? 4 : 1);
       const int64_t segment = p.warps * p.chunks_per_warp * chunk;
       EXPECT_GE(segment * p.segments.value, length);
       EXPECT_LT(segment * (p.segments.value - 1), length);
       EXPECT_EQ(segment & (segment - 1), 0) << "a whole node of the tree";
-      const ReducePlan columns = plan_reduce(contiguous_layout({length, 64}, 0b01), 4, 4, true, 64 << 20, 132);
+      const ReducePlan columns = plan_reduce(contiguous_layout({length, 64}, 0b01), 4, 4, true, 132);
       EXPECT_GE(columns.params.segment_rows * columns.params.segments.value, length);
       EXPECT_LT(columns.params.segment_rows * (columns.params.segments.value - 1), length);
     }
