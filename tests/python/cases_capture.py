@@ -1,0 +1,181 @@
+"""Calls with ``out=`` of the operations that ``OpCase`` does not describe, for the tests that capture every operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from opcase import OpCase, upload
+
+import pygpukit as gp
+
+CASES: list[OpCase] = []  # test_ops.py has nothing to run here
+
+Arrays = list[gp.GPUArray]
+
+
+@dataclass(frozen=True)
+class Call:
+    """``run(arrays, out=...)`` of one operation. ``make`` gives other values, of the same shapes, for another generator."""
+
+    name: str
+    make: Callable[[np.random.Generator], Arrays]
+    run: Callable[..., Any]
+    label: str = ""
+    module: Any = field(default=gp.ops, compare=False)
+    overlaps: bool = True  # arrays that share memory with out are for this operation to handle
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}-{self.label}" if self.label else self.name
+
+
+def plain(name: str, make: Callable[[np.random.Generator], Arrays], label: str = "", **kwargs: Any) -> Call:
+    """The arrays are the arguments."""
+    return Call(name, make, lambda arrays, **more: getattr(gp.ops, name)(*arrays, **kwargs, **more), label)
+
+
+def listed(name: str, make: Callable[[np.random.Generator], Arrays], label: str = "", **kwargs: Any) -> Call:
+    """The arrays are the first argument."""
+    return Call(name, make, lambda arrays, **more: getattr(gp.ops, name)(arrays, **kwargs, **more), label)
+
+
+def normal(*shapes: tuple[int, ...], dtype: str = "float32") -> Callable[[np.random.Generator], Arrays]:
+    return lambda rng: [upload(rng.normal(size=shape), "float32").astype(dtype) for shape in shapes]
+
+
+def turned(*shapes: tuple[int, ...], dtype: str = "float32") -> Callable[[np.random.Generator], Arrays]:
+    """Arrays of these shapes whose first axis is the dense one."""
+    return lambda rng: [upload(rng.normal(size=shape[::-1]), "float32").astype(dtype).T for shape in shapes]
+
+
+def with_indices(
+    shape: tuple[int, ...], indices: tuple[int, ...], below: int, dtype: str = "int64", values: str | None = None
+) -> Callable[[np.random.Generator], Arrays]:
+    def make(rng: np.random.Generator) -> Arrays:
+        arrays = [upload(rng.normal(size=shape), "float32"), upload(rng.integers(0, below, indices), dtype)]
+        return arrays if values is None else [*arrays, upload(rng.integers(0, 50, indices), values)]
+
+    return make
+
+
+def quantized(shape: tuple[int, ...], format: str, **options: Any) -> Callable[[np.random.Generator], Arrays]:
+    return lambda rng: list(gp.quantize(upload(rng.normal(size=shape), "float32"), format, **options))
+
+
+def dequantize(label: str, shape: tuple[int, ...], format: str, names: tuple[str, ...] = (), **options: Any) -> Call:
+    def run(arrays: Arrays, **more: Any) -> Any:
+        return gp.dequantize(arrays[0], arrays[1], **dict(zip(names, arrays[2:], strict=True)), **more)
+
+    return Call("dequantize", quantized(shape, format, **options), run, label)
+
+
+def scaled(label: str, m: int, n: int, k: int, format_a: str | None, format_b: str, **options: Any) -> Call:
+    """a [m, k] by weights [n, k]; a is bfloat16 without a format."""
+
+    def make(rng: np.random.Generator) -> Arrays:
+        rows, weights = upload(rng.normal(size=(m, k)), "float32"), upload(rng.normal(size=(n, k)), "float32")
+        left = list(gp.quantize(rows, format_a, block="row")) if format_a else [rows.astype("bfloat16")]
+        return [*left, *gp.quantize(weights, format_b, **options)]
+
+    def run(arrays: Arrays, **more: Any) -> Any:
+        if format_a:
+            return gp.scaled_matmul(arrays[0], arrays[2], arrays[1], arrays[3], out_dtype="bfloat16", **more)
+        return gp.scaled_matmul(arrays[0], arrays[1], scale_b=arrays[2], **more)
+
+    return Call("scaled_matmul", make, run, label)
+
+
+def grouped(label: str, m: int, dtype: str) -> Call:
+    def make(rng: np.random.Generator) -> Arrays:
+        rows, weights = normal((m, 64), (4, 48, 64), dtype=dtype)(rng)
+        return [rows, weights, upload(rng.integers(0, 4, m), "int32")]
+
+    return Call("grouped_matmul", make, lambda arrays, **more: gp.grouped_matmul(*arrays, **more), label)
+
+
+def random(name: str, **kwargs: Any) -> Call:
+    def run(arrays: Arrays, **more: Any) -> Any:
+        return getattr(gp.random, name)(shape=(33, 18), seed=7, **kwargs, **more)
+
+    return Call(name, lambda rng: [], run, module=gp.random)
+
+
+def swiglu(rng: np.random.Generator) -> Arrays:
+    return normal((9, 64), (48, 64), (48, 64), dtype="bfloat16")(rng)
+
+
+MANY_COUNTS = [1, 3, 0, 2] * 5
+
+CALLS = [
+    listed("concat", normal((3, 5), (4, 5))),
+    listed("concat", turned((3, 5), (4, 6)), "flat", axis=None),
+    listed("concat", lambda rng: [*normal((3, 5))(rng), upload(rng.integers(0, 9, (2, 5)), "int32")], "mixed"),
+    listed("concatenate", normal((3, 5), (3, 2)), axis=1),
+    listed("stack", turned((3, 5), (3, 5)), axis=1),
+    plain("repeat", normal((4, 5)), "counts", repeats=[2, 2, 0, 3], axis=0),
+    plain("repeat", normal((20, 3)), "many counts", repeats=MANY_COUNTS, axis=0),
+    plain("repeat", turned((4, 5)), "flat counts", repeats=MANY_COUNTS),
+    plain("take", with_indices((7, 9), (2, 3), 9), axis=1),
+    plain("take", with_indices((7, 9), (4,), 63, "int16"), "flat"),
+    plain("take_along_axis", with_indices((7, 9), (7, 4), 9, "uint8"), axis=1),
+    plain("gather", with_indices((7, 9), (2, 9), 7, "int32"), axis=0),
+    plain("scatter", with_indices((70, 9), (200, 9), 70, values="int32"), axis=0),
+    plain("scatter", with_indices((7, 9), (7, 4), 9, "int8", values="float32"), "few", axis=1),
+    plain("layernorm", normal((6, 100), (100,), (100,))),
+    plain("layernorm", turned((6, 100), (100,), (100,), dtype="float16"), "turned"),
+    plain("rmsnorm", normal((6, 100), (100,), dtype="bfloat16")),
+    plain("clip", normal((9, 9)), min=-0.5, max=0.5),
+    plain("clip", normal((9, 9), (9, 1), (9,)), "arrays"),
+    plain("clamp", normal((9, 9), (9,), (9, 9)), "arrays"),
+    plain("clamp", lambda rng: [upload(rng.integers(0, 9, (9, 9)), "int8")], "cast", min_val=1.5, max_val=4),
+    plain("add", lambda rng: [*normal((5, 7))(rng), upload(rng.integers(0, 9, (5, 7)), "int32")], "mixed"),
+    plain("logical_and", normal((5, 7), (5, 1)), "floats"),
+    plain("where", normal((5, 7), (5, 7), (7,)), "float condition"),
+    plain("sum", lambda rng: [upload(rng.integers(0, 9, (9, 30)), "int32")], "dtype", axis=0, dtype="float32"),
+    plain("sum", normal((9, 30)), "narrow dtype", axis=1, dtype="int8"),
+    plain("prod", normal((9, 30)), "narrow dtype", axis=1, dtype="int16"),
+    plain("cumsum", normal((9, 30)), "narrow dtype", axis=0, dtype="int8"),
+    plain("sum", normal((1 << 20,)), "long"),
+    plain("var", normal((3, 1 << 18), dtype="float16"), "long", axis=1),
+    plain("sum", normal((1 << 17, 9)), "tall", axis=0),
+    plain("argmax", lambda rng: [upload(rng.integers(0, 99, 1 << 19), "int16")], "long"),
+    plain("cumsum", normal((2, 1 << 18)), "long", axis=1),
+    plain("cast_f32_to_bf16", normal((9, 9))),
+    plain("cast_f32_to_f16", normal((9, 9))),
+    plain("cast_bf16_to_f32", normal((9, 9), dtype="bfloat16")),
+    plain("cast_f16_to_f32", turned((9, 7), dtype="float16")),
+    *(
+        Call("quantize", make, lambda arrays, o=options, **more: gp.quantize(arrays[0], **o, **more), label)
+        for label, make, options in (
+            ("fp8", normal((8, 256)), {"format": "fp8_e4m3", "block": "row"}),
+            ("blocks", normal((2, 3, 128, 256)), {"format": "fp8_e4m3", "block": (128, 128)}),
+            ("tensor", turned((8, 256), dtype="float16"), {"format": "int8", "block": "tensor"}),
+            ("int4", normal((8, 256), dtype="bfloat16"), {"format": "int4", "block": 128, "zero_point": True}),
+            ("nvfp4", normal((8, 256)), {"format": "nvfp4"}),
+        )
+    ),
+    dequantize("fp8", (8, 256), "fp8_e4m3", block="row"),
+    dequantize("int4", (2, 3, 8, 256), "int4", ("zero",), block=128, zero_point=True),
+    dequantize("nvfp4", (8, 256), "nvfp4", ("tensor_scale",)),
+    plain("matmul", normal((33, 70), (70, 18))),
+    plain("matmul", turned((33, 70), (70, 18), dtype="bfloat16"), "turned"),
+    plain("matmul", lambda rng: [*normal((9, 12))(rng), *normal((12, 7), dtype="float16")(rng)], "mixed"),
+    plain("matmul", normal((1, 512), (512, 64), dtype="bfloat16"), "row"),
+    plain("batched_matmul", normal((3, 9, 12), (3, 12, 7))),
+    plain("linear", normal((9, 64), (48, 64), (48,), dtype="bfloat16")),
+    plain("linear", turned((9, 64), (48, 64), (48,), dtype="float16"), "turned", activation="gelu"),
+    plain("linear_swiglu", swiglu),
+    plain("linear_bias_gelu", normal((9, 64), (48, 64), (48,))),
+    scaled("fp8", 9, 48, 256, "fp8_e4m3", "fp8_e4m3", block="row"),
+    scaled("int4", 9, 48, 256, None, "int4", block=128),
+    scaled("int4 row", 1, 48, 256, None, "int4", block=128),
+    scaled("bf16 by fp8", 9, 64, 512, None, "fp8_e4m3", block="row"),
+    grouped("few", 9, "bfloat16"),
+    grouped("many", 300, "bfloat16"),
+    random("normal"),
+    random("uniform", dtype="float16"),
+    random("randint", low=0, high=100),
+]
