@@ -9,6 +9,7 @@
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/hopper/tensor_map.h"
 #include "gpukit/ops/matmul/dense/grouped_problem.cuh"
 #include "gpukit/ops/matmul/quantized/fp8_gemm_sm90.h"
@@ -129,23 +130,16 @@ struct SortedRows {
   Array rows, scales, order, list;
 };
 
-SortedRows sort_rows(const ScaledProduct& p, const Grouped90Plan& plan) {
+SortedRows sort_rows(const ScaledProduct& p, const Grouped90Plan& plan, Temporaries& into) {
   const ScaledSpace& s = p.space;
   const Device device = p.out.device();
   const int64_t bytes = itemsize(p.a.data.dtype()), pitch = sorted_pitch(s.k, bytes);
   const Scales kind = scales_of(s.a, 0);
   const int64_t scales = kind == Scales::rows ? 1 : kind == Scales::blocks ? ceil_div(s.k, Gemm90Tile::kSliceBytes) : 0;
-  const Dims shapes[] = {{s.m, pitch * bytes}, {s.m, scales}, {s.m}, {1 + plan.most_tiles, 4}};
-  constexpr DType kTypes[] = {DType::uint8, DType::float32, DType::int32, DType::int32};
-  constexpr int64_t kAlignment = 256;
-  int64_t offsets[5] = {};
-  for (int i = 0; i < 4; ++i)
-    offsets[i + 1] = offsets[i] + ceil_div(shapes[i].product() * itemsize(kTypes[i]), kAlignment) * kAlignment;
-  const Array room = call_room(offsets[4], device);
-  const auto part = [&](int i) {
-    return Array(room.storage(), kTypes[i], shapes[i], contiguous_strides(shapes[i]), offsets[i]);
-  };
-  SortedRows sorted{.rows = part(0), .scales = scales > 0 ? part(1) : Array(), .order = part(2), .list = part(3)};
+  SortedRows sorted{.rows = into.empty({s.m, pitch * bytes}, DType::uint8, device),
+                    .scales = scales > 0 ? into.empty({s.m, scales}, DType::float32, device) : Array(),
+                    .order = into.empty({s.m}, DType::int32, device),
+                    .list = into.empty({1 + plan.most_tiles, 4}, DType::int32, device)};
   jit::launch(
       row_kernels.get(order_rows), device,
       {.block_x = kOrderThreads, .shared_bytes = static_cast<unsigned>(order_bytes(static_cast<int>(s.experts)))},
@@ -264,7 +258,8 @@ bool launch_grouped90(const ScaledProduct& p) {
     return true;
   }
 
-  const SortedRows sorted = sort_rows(p, *plan);
+  Temporaries temporaries("grouped_matmul");
+  const SortedRows sorted = sort_rows(p, *plan, temporaries);
   const jit::Boxes rows{read(sorted.rows), plan->rows};
   if (plan->finish == Grouped90Finish::none) {
     jit::launch(plain_sets[static_cast<size_t>(plan->instance)].get(0, p.a.data.dtype()), device, config,

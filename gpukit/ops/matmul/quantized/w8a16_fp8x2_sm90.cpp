@@ -7,9 +7,11 @@
 
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/call_room.h"
+#include "gpukit/ops/hopper/tensor_map.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/ops/hopper/tensor_map.h"
 
@@ -181,10 +183,11 @@ bool launch_parts(const ScaledProduct& product) {
   auto plan = plan_parts(product, chip, true);
   if (!plan) return false;
   // Of this call: its two kernels are submitted one after the other, and another thread's may come between them.
+  Temporaries temporaries("scaled_matmul");
   Array room;
   if (!plan->form.whole) {
     try {
-      room = call_room(room_of(*plan, s.k).bytes, device);
+      room = temporaries.empty({room_of(*plan, s.k).bytes}, DType::uint8, device);
     } catch (const OutOfMemoryError&) {
       plan = plan_parts(product, chip, false);
       if (!plan) throw;
@@ -209,7 +212,8 @@ bool launch_parts(const ScaledProduct& product) {
   }
   constexpr int kWarps = 4;
   const auto [code_rows, factors_at, bytes] = room_of(*plan, s.k);
-  const Array factors(room.storage(), DType::float32, {(bytes - factors_at) / 4}, {1}, factors_at);
+  const Array factors(room.storage(), DType::float32, {(bytes - factors_at) / 4}, {1},
+                      room.offset_bytes() + factors_at);
   for (int64_t first = 0; first < s.m; first += plan->step) {
     parts.first = static_cast<int>(first);
     parts.last = static_cast<int>(std::min(s.m, first + plan->step));
