@@ -470,7 +470,12 @@ def main() -> int:
         groups.remove(VENDOR)
         status = measure_groups(groups, options.out)
         command = [sys.executable, __file__, "--out", str(options.out), "--only", VENDOR, "--turn", str(options.turn)]
-        return status or subprocess.run(command, env={**os.environ, "PYGPUKIT_NO_CUBLASLT": "0"}).returncode
+        return (
+            status
+            or subprocess.run(
+                command, env={**os.environ, "PYGPUKIT_NO_CUBLASLT": "0", "PYGPUKIT_PREFER_CUBLASLT": "1"}
+            ).returncode
+        )
     return measure_groups(groups, options.out)
 
 

@@ -3,9 +3,9 @@
     python bench/measure_vendor.py --out bench/vendor/nvidia-h200.json
 
 adds a run of our kernels and of cuBLASLt's, contenders in turns, to the file. tools/make_vendor_table.py reads it; the
-figures (measure.py) then judge what is taken by default against torch. Names: format, `_nk` where the weights are [n, k]
-and both operands lie along k, then m x k x n. After a change of our kernels for some numbers of rows, `--rows 16,32,64
---anew` measures layers of these alone and forgets their earlier runs.
+figures (measure.py) then judge what PYGPUKIT_PREFER_CUBLASLT=1 takes against torch. Names: format, `_nk` where the
+weights are [n, k] and both operands lie along k, then m x k x n. After a change of our kernels for some numbers of
+rows, `--rows 16,32,64 --anew` measures layers of these alone and forgets their earlier runs.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SQUARES = (  # format, dtype, sizes, layouts of the weights
 )
 BOUNDS = {"bf16": 1e-2, "f16": 3e-3, "tf32": 2e-3, "f32": 1e-5, "int8": 0.0, "fp8_tensor": 1e-2, "fp8_row": 1e-2}
 
-MakeCalls = Callable[[str | None], list[Call]]  # with a kernel, or the default
+MakeCalls = Callable[[str | None], list[Call]]  # with a kernel, or what is preferred
 
 
 class Vendor:
-    """Every product in turns: by default or, for the table, by our kernel and by cuBLASLt's, and by torch."""
+    """Every product in turns: by what is preferred or, for the table, by our kernel and by cuBLASLt's, and by torch."""
 
     def __init__(self, gp: Any, torch: Any, report: Any, for_table: bool) -> None:
         self.c = Contest(gp, torch, report)
@@ -201,7 +201,7 @@ def main() -> int:
     parser.add_argument("--rows", help="layers of these numbers of rows alone, as 16,32,64")
     parser.add_argument("--anew", action="store_true", help="forget the earlier runs of what is measured")
     options = parser.parse_args()
-    os.environ |= {"PYGPUKIT_DEVICE": "cuda", "PYGPUKIT_NO_CUBLASLT": "0"}
+    os.environ |= {"PYGPUKIT_DEVICE": "cuda", "PYGPUKIT_NO_CUBLASLT": "0", "PYGPUKIT_PREFER_CUBLASLT": "1"}
     import torch
 
     import pygpukit as gp

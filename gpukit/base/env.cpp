@@ -21,6 +21,7 @@ enum Id {
   kNoTf32,
   kNoCublasLt,
   kCublasLt,
+  kPreferCublasLt,
   kDeterminism,
   kLog,
   kLaunchBlocking,
@@ -48,6 +49,7 @@ constexpr Row kRows[kCount] = {
     {"PYGPUKIT_NO_TF32", "float32 matrix products never use TF32; wins over ALLOW", "0, 1"},
     {"PYGPUKIT_NO_CUBLASLT", "do not use cuBLASLt", "0, 1"},
     {"PYGPUKIT_CUBLASLT", "this cuBLASLt library", "a path"},
+    {"PYGPUKIT_PREFER_CUBLASLT", "cuBLASLt makes the matrix products that it was measured to make faster", "0, 1"},
     {"PYGPUKIT_DETERMINISM", "what equal bits are promised for", "not_guaranteed, run_to_run, batch_invariant"},
     {"PYGPUKIT_LOG", "level of the logger", "debug, info, warning, error, off"},
     {"PYGPUKIT_LAUNCH_BLOCKING", "wait after every launch, to find which one fails", "0, 1"},
@@ -126,6 +128,7 @@ bool cache_enabled() {
 
 bool allow_tf32() { return flag(kAllowTf32) && !flag(kNoTf32); }
 bool no_cublaslt() { return flag(kNoCublasLt); }
+bool prefer_cublaslt() { return flag(kPreferCublasLt) && !flag(kNoCublasLt); }
 
 const char* name(Determinism level) {
   switch (level) {
@@ -166,7 +169,9 @@ std::vector<Variable> list() {
 }
 
 void check() {
-  for (Id id : {kAllowTf32, kNoTf32, kNoCublasLt, kLaunchBlocking, kMemoryDebug, kRequireGpu, kRequireAssets}) flag(id);
+  for (Id id :
+       {kAllowTf32, kNoTf32, kNoCublasLt, kPreferCublasLt, kLaunchBlocking, kMemoryDebug, kRequireGpu, kRequireAssets})
+    flag(id);
   device();
   cache_max_mb();
   cache_enabled();

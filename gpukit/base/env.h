@@ -38,6 +38,8 @@ bool cache_enabled();
 /// PYGPUKIT_ALLOW_TF32 and not PYGPUKIT_NO_TF32.
 bool allow_tf32();
 bool no_cublaslt();
+/// PYGPUKIT_PREFER_CUBLASLT and not PYGPUKIT_NO_CUBLASLT.
+bool prefer_cublaslt();
 /// PYGPUKIT_DETERMINISM, run_to_run when unset.
 Determinism determinism();
 const char* name(Determinism level);

@@ -110,7 +110,8 @@ void expect_invalid(const char* name, const char* value, const char* valid, F as
 
 TEST(Env, InvalidValuesListTheValidOnes) {
   EXPECT_NO_THROW(env::check());
-  for (const char* name : {"PYGPUKIT_MEMORY_DEBUG", "PYGPUKIT_REQUIRE_GPU", "PYGPUKIT_NO_CUBLASLT"})
+  for (const char* name :
+       {"PYGPUKIT_MEMORY_DEBUG", "PYGPUKIT_REQUIRE_GPU", "PYGPUKIT_NO_CUBLASLT", "PYGPUKIT_PREFER_CUBLASLT"})
     expect_invalid(name, "yes", "0, 1", [] { env::check(); });
   expect_invalid("PYGPUKIT_NUM_THREADS", "four", "positive integer", [] { env::check(); });
   expect_invalid("PYGPUKIT_DEVICE", "tpu", "cuda:N", [] { env::device(); });
@@ -134,7 +135,7 @@ TEST(Env, ReadOnceAndListed) {
     if (std::string(v.name) == "PYGPUKIT_NUM_THREADS") found = v.value == "3";
   }
   EXPECT_TRUE(found);
-  EXPECT_EQ(env::list().size(), 17u);
+  EXPECT_EQ(env::list().size(), 18u);
 }
 
 TEST(Log, SinkLevelsAndOnce) {

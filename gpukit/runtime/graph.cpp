@@ -18,7 +18,6 @@ namespace gpukit::runtime {
 
 namespace {
 thread_local Capture* t_capture = nullptr;
-std::atomic<CaptureHook> g_capture_hook{nullptr};
 
 /// For what a capture began and will not be used. An invalidated capture ends with an error and leaves no graph.
 void end_in_driver(const driver::Stream& stream) noexcept {
@@ -64,7 +63,6 @@ Capture* thread_capture() {
     t_owner.drop();
   return t_capture;
 }
-void set_capture_hook(CaptureHook hook) { g_capture_hook.store(hook, std::memory_order_release); }
 
 void Capture::pin(const std::shared_ptr<memory::Storage>& storage, bool write) {
   for (Pinned& entry : pinned_) {
@@ -116,7 +114,6 @@ void Graph::begin_capture() {
   synchronize_streams(device_, "begin_capture",
                       [&](const driver::Stream& stream) { return same_session(stream, *current); });
   if (!same_session(*stream_, *current)) stream_ = new_stream(device_, 0, false);
-  if (const CaptureHook hook = g_capture_hook.load(std::memory_order_acquire)) hook(stream_);
   auto capture = std::make_shared<Capture>(stream_);
   const driver::Api& api = stream_->api();
   open_device(device_).context.make_current();

@@ -55,11 +55,6 @@ class Capture : public std::enable_shared_from_this<Capture> {
 /// The capture of this thread, or null.
 Capture* thread_capture();
 
-/// Called before a capture begins, with the stream that will be captured: what captured work needs and a capture may
-/// not make, memory above all, is made there. It must not throw. One in the process; null removes it.
-using CaptureHook = void (*)(const std::shared_ptr<driver::Stream>& stream);
-void set_capture_hook(CaptureHook hook);
-
 /// A graph that is destroyed while it is captured ends the capture, in whichever thread.
 class Graph {
  public:

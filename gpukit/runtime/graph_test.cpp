@@ -48,23 +48,6 @@ struct Captured {
   }
 };
 
-TEST(Graph, HookIsCalledBeforeACapture) {
-  static const driver::Stream* seen = nullptr;
-  static bool capturing = true;
-  set_capture_hook([](const std::shared_ptr<driver::Stream>& stream) {
-    seen = stream.get();
-    capturing = thread_capture() != nullptr ||
-                stream->api().capture_info(stream->handle()).status != driver::CaptureStatus::none;
-  });
-  Captured c;
-  set_capture_hook(nullptr);
-  EXPECT_EQ(seen, c.graph.stream().get());
-  EXPECT_FALSE(capturing);
-  seen = nullptr;
-  Captured other;
-  EXPECT_EQ(seen, nullptr);
-}
-
 TEST(Graph, CaptureRunsNothingAndReplayRunsAll) {
   Captured c;
   EXPECT_EQ(first(c.a), 1.0f);

@@ -144,3 +144,17 @@ def test_replays_have_the_bits_of_calls():
         assert graph.verify()
         with gp.determinism("batch_invariant"), pytest.raises(RuntimeError, match="batch_invariant"):
             gp.matmul(x, w.T, kernel="cublaslt")
+
+
+@pytest.mark.gpu
+def test_serves_only_where_it_is_asked_for():
+    """Products of the table: ours by default, so that an installed library changes no bits."""
+    cublaslt()
+    with gp.device("cuda"):
+        for m, k, n in ((64, 3584, 3584), (1024, 1024, 1024)):
+            a, b = gp.zeros((m, k), dtype="bfloat16"), gp.zeros((n, k), dtype="bfloat16").T
+            assert "cuBLASLt" not in gp.explain_matmul(a, b)
+            with gp.determinism("batch_invariant"):
+                assert "cuBLASLt" not in gp.explain_matmul(a, b)
+            with gp.determinism("not_guaranteed"):
+                assert "cuBLASLt" in gp.explain_matmul(a, b)

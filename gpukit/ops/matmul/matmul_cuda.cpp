@@ -48,12 +48,12 @@ using Plan = std::variant<GemvPlan, VendorPlan, Gemm90Plan, Gemm80Plan, GemmSimt
                          " with strides " + a.strides().str() + " and " + b.strides().str());
 }
 
-/// cuBLASLt where it is asked for, or was measured to be faster and can serve.
+/// cuBLASLt where it is asked for, or preferred and measured to be faster.
 std::optional<VendorPlan> try_vendor(const Array& a, const Array& b, DType out, bool out_aligned,
                                      const MatmulSpace& space, bool tf32, bool wanted) {
   if (!wanted) {
     const std::optional<VendorFormat> format = vendor_format(a.dtype(), out, tf32);
-    if (!format || !vendor_wins(space, *format, vendor_chip(a.context()))) return std::nullopt;
+    if (!format || !vendor_wins(space, *format, vendor_chip(a.context())) || !vendor_preferred()) return std::nullopt;
   }
   std::string reason;
   auto plan = plan_vendor(
@@ -66,7 +66,7 @@ std::optional<VendorPlan> try_vendor(const Array& a, const Array& b, DType out, 
 }
 
 /// A vector of 16-bit floats has kernels of its own, whose order of sums is not that of other rows. Otherwise cuBLASLt
-/// where it was measured to be faster, unless rows of all batches must have the same bits; else
+/// where it is preferred and was measured to be faster, unless rows of all batches must have the same bits; else
 /// tensor cores for 16-bit floats, int8 and float32 that may be rounded to TF32: sm_90's own where they can read the
 /// operands, else those every chip since sm_80 has. Both give the same bits. On CUDA cores float32 and float64 have
 /// kernels of their own, with the bits of the one for everything.

@@ -7,6 +7,7 @@
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/matmul/vendor/cublaslt_state.h"
 #include "gpukit/ops/matmul/vendor/cublaslt_table.h"
 #include "gpukit/runtime/launch_gate.h"
@@ -85,8 +86,13 @@ std::optional<driver::LtProblem> problem_of(const MatmulSpace& s, const VendorFa
   return p;
 }
 
-/// On every submission: out, the operands in the library's order, their scales, the workspace.
-void submit(const VendorPlan& plan, const std::array<memory::Use, 6>& uses, Device device, float alpha) {
+/// `uses`: out, the operands in the library's order, their scales; the workspace comes last.
+void submit(const char* op, const VendorPlan& plan, std::array<memory::Use, 6> uses, Device device, float alpha) {
+  Temporaries temporaries(op);
+  Array workspace;
+  if (const size_t bytes = plan.product->workspace_bytes(); bytes != 0)
+    workspace = temporaries.empty({static_cast<int64_t>(bytes)}, DType::uint8, device);
+  uses[5] = write_if(workspace);
   const std::shared_ptr<driver::Stream>& stream = runtime::borrow_stream(device);
   runtime::settle(uses, *stream);
   const memory::Hold hold(uses);
@@ -110,11 +116,6 @@ void submit(const VendorPlan& plan, const std::array<memory::Use, 6>& uses, Devi
     });
   }
   submission.done(0, uses);
-}
-
-/// What is left in it is no result: as something written, Graph::verify would compare it.
-memory::Use workspace_of(const VendorPlan& plan) {
-  return plan.workspace != nullptr ? memory::Use{&plan.workspace, 0, false} : memory::Use{};
 }
 
 /// float8 as a plain product of [m, k] by [k, n].
@@ -159,6 +160,8 @@ std::optional<VendorFormat> vendor_format(DType input, DType out, bool tf32) {
   }
 }
 
+bool vendor_preferred() { return env::prefer_cublaslt() || runtime::determinism() == env::Determinism::not_guaranteed; }
+
 bool vendor_wins(const MatmulSpace& s, VendorFormat format, const VendorChip& chip) {
   if (chip.sm_major != 9 || chip.sm_minor != 0 || chip.sm_count != chip.all_sms) return false;
   if (s.batches != 1 || s.a_k != 1 || s.out_n != 1) return false;
@@ -180,8 +183,12 @@ std::optional<VendorPlan> plan_vendor(const MatmulSpace& space, const VendorFact
   const int sm_count = runtime::current_sm_count(device);
   if (sm_count != context.properties().sm_count) problem->sm_count = sm_count;
   VendorState* state = VendorState::of(context, reason);
-  if (state == nullptr) return std::nullopt;
-  VendorPlan plan{state->product(*problem), nullptr, by_columns, sm_count};
+  if (state == nullptr) {
+    if (env::prefer_cublaslt())
+      throw UnsupportedError("matrix product: PYGPUKIT_PREFER_CUBLASLT is set, but " + *reason);
+    return std::nullopt;
+  }
+  VendorPlan plan{state->product(*problem), by_columns, sm_count};
   if (plan.product == nullptr) {
     *reason = "cuBLASLt " + driver::cublaslt().version + " has no algorithm for it";
     return std::nullopt;
@@ -202,8 +209,7 @@ std::string VendorPlan::str() const {
 }
 
 void launch_vendor(const VendorPlan& plan, const Array& out, const Array& a, const Array& b) {
-  submit(plan, {write(out), read(plan.swapped ? a : b), read(plan.swapped ? b : a), {}, {}, workspace_of(plan)},
-         out.device(), 1.0f);
+  submit("matmul", plan, {write(out), read(plan.swapped ? a : b), read(plan.swapped ? b : a)}, out.device(), 1.0f);
 }
 
 bool scaled_vendor_wins(const ScaledProduct& p) {
@@ -213,7 +219,7 @@ bool scaled_vendor_wins(const ScaledProduct& p) {
   const std::optional<LtScales> a = scales_of(s.a), b = scales_of(s.b);
   if (!a || a != b || *a == LtScales::none) return false;
   const VendorFormat format = *a == LtScales::rows ? VendorFormat::float8_row : VendorFormat::float8_tensor;
-  return vendor_wins(plain_space(s), format, vendor_chip(p.out.context()));
+  return vendor_wins(plain_space(s), format, vendor_chip(p.out.context())) && vendor_preferred();
 }
 
 std::optional<VendorPlan> plan_scaled_vendor(const ScaledProduct& p, std::string* reason) {
@@ -240,10 +246,9 @@ std::optional<VendorPlan> plan_scaled_vendor(const ScaledProduct& p, std::string
 
 void launch_scaled_vendor(const VendorPlan& plan, const ScaledProduct& p) {
   const Quantized &left = plan.swapped ? p.a : p.b, &right = plan.swapped ? p.b : p.a;
-  submit(
-      plan,
-      {write(p.out), read(left.data), read(right.data), read_if(left.scale), read_if(right.scale), workspace_of(plan)},
-      p.out.device(), p.space.alpha);
+  submit("scaled_matmul", plan,
+         {write(p.out), read(left.data), read(right.data), read_if(left.scale), read_if(right.scale)}, p.out.device(),
+         p.space.alpha);
 }
 
 void reset_vendor() { VendorState::reset(); }

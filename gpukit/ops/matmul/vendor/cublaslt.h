@@ -1,4 +1,4 @@
-// Products by cuBLASLt, where it is there and measurements say that it is faster than our own kernels.
+// Products by cuBLASLt, where they are asked for: by name, by PYGPUKIT_PREFER_CUBLASLT, or under not_guaranteed.
 //
 // The order of its sums is its own: it may change with the version of the library, and with the number of rows. Not
 // used under batch_invariant.
@@ -32,6 +32,9 @@ struct VendorChip {
 };
 VendorChip vendor_chip(const driver::Context& context);
 
+/// Whether products of the table go to cuBLASLt without being named: PYGPUKIT_PREFER_CUBLASLT is set, or nothing is
+/// guaranteed. It depends on no earlier call and no memory.
+bool vendor_preferred();
 /// Whether the table (cublaslt_table.h, written by tools/make_vendor_table.py from bench/vendor) gives the product to
 /// cuBLASLt. Pure. It was measured on whole chips of sm_90: others, and sessions on a part of one, have our kernels.
 bool vendor_wins(const MatmulSpace& space, VendorFormat format, const VendorChip& chip);
@@ -40,8 +43,7 @@ std::optional<VendorFormat> vendor_format(DType input, DType out, bool tf32);
 
 struct VendorPlan {
   std::shared_ptr<driver::LtProduct> product;
-  std::shared_ptr<memory::Storage> workspace;  // null: the algorithm needs none
-  bool swapped;                                // the operands have changed sides
+  bool swapped;  // the operands have changed sides
   int sm_count;
 
   std::string str() const;
@@ -55,19 +57,20 @@ struct VendorFacts {
   bool aligned = false;  // element 0 of each array lies at a multiple of 16 bytes
 };
 
-/// nullopt with its reason where cuBLASLt cannot serve: it is not there, has no algorithm, or a capture has begun
-/// before what it needs was made. Work goes to the current stream of `context`'s device. Throws CublasLtError.
+/// nullopt with its reason where cuBLASLt cannot serve: it is not there or has no algorithm. Throws CublasLtError, and
+/// UnsupportedError where PYGPUKIT_PREFER_CUBLASLT is set and it is not there.
 std::optional<VendorPlan> plan_vendor(const MatmulSpace& space, const VendorFacts& facts, driver::Context& context,
                                       std::string* reason);
+/// On the current stream. Throws OutOfMemoryError when there is no workspace, CublasLtError.
 void launch_vendor(const VendorPlan& plan, const Array& out, const Array& a, const Array& b);
 
 /// float8 products with scales for the tensor or for rows. nullopt with the reason as above.
 std::optional<VendorPlan> plan_scaled_vendor(const ScaledProduct& product, std::string* reason);
-/// Whether the table gives the product to cuBLASLt.
+/// Whether products of the table go to cuBLASLt, and this is one.
 bool scaled_vendor_wins(const ScaledProduct& product);
 void launch_scaled_vendor(const VendorPlan& plan, const ScaledProduct& product);
 
-/// For tests: forgets handles, algorithms and workspaces.
+/// For tests: forgets handles and algorithms.
 void reset_vendor();
 
 }  // namespace gpukit::cuda
