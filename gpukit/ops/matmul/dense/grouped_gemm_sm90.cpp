@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "gpukit/jit/launch.h"
-#include "gpukit/ops/common/call_room.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"

@@ -193,13 +193,6 @@ std::optional<VendorPlan> plan_vendor(const MatmulSpace& space, const VendorFact
     *reason = "cuBLASLt " + driver::cublaslt().version + " has no algorithm for it";
     return std::nullopt;
   }
-  if (plan.product->workspace_bytes() != 0) {
-    plan.workspace = state->workspace(runtime::borrow_stream(device));
-    if (plan.workspace == nullptr) {
-      *reason = "there is no memory for its workspace, which a graph capture cannot make";
-      return std::nullopt;
-    }
-  }
   return plan;
 }
 
