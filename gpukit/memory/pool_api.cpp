@@ -193,7 +193,7 @@ void MemoryPool::clear() {
   pool_.forget(*account_);
 }
 
-void MemoryPool::set_device_ptr(uint64_t id, uint64_t pointer) {
+void MemoryPool::set_device_ptr(uint64_t id, std::optional<uint64_t> pointer) {
   std::lock_guard lock(mutex_);
   find("set_device_ptr", id).pointer = pointer;
 }

@@ -73,7 +73,7 @@ class MemoryPool {
   void clear();
 
   /// A pointer and bytes the caller keeps beside a block; the pool itself uses neither.
-  void set_device_ptr(uint64_t id, uint64_t pointer);
+  void set_device_ptr(uint64_t id, std::optional<uint64_t> pointer);
   void set_host_data(uint64_t id, std::string bytes);
   void clear_host_data(uint64_t id);
   /// What was set, else the bytes of an evicted block, else none.

@@ -148,8 +148,9 @@ void bind_pool(nb::module_& core) {
       .def("stats", &MemoryPool::stats)
       .def(
           "clear", [](MemoryPool& p) { in_scope([&] { return p.clear(), 0; }); }, "Drops all blocks.")
-      .def("set_device_ptr", &MemoryPool::set_device_ptr, "id"_a, "ptr"_a,
-           "A pointer of the caller's, shown in place of the block's own. The pool does not use it.")
+      .def("set_device_ptr", &MemoryPool::set_device_ptr, "id"_a, "ptr"_a.none(),
+           "A pointer of the caller's, shown in place of the block's own; None: its own again. The pool does not use "
+           "it.")
       .def(
           "set_host_data",
           [](MemoryPool& p, uint64_t id, nb::bytes data) {

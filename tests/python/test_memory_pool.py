@@ -190,6 +190,8 @@ def test_fields_of_a_pools_block():
     assert (block.device_ptr, block.host_data) == (0x1234, b"mine")
     block.host_data = None
     assert block.host_data is None
+    block.device_ptr = None
+    assert block.device_ptr not in (None, 0x1234)
     for name in ("on_gpu", "on_host", "last_access"):
         with pytest.raises(AttributeError, match="pool"):
             setattr(block, name, 0)
