@@ -60,7 +60,7 @@ lint: build
 	$(RUN) python -m mypy
 	$(RUN) python tools/check_stubs.py
 
-stubs: build ## write python/pygpukit/_core.pyi anew
+stubs: build ## write the stubs in python/pygpukit/_core anew
 	$(RUN) python tools/check_stubs.py --write
 
 gpu-test: ## on a machine with a GPU: build, test, measure, check the limits

@@ -31,6 +31,25 @@ def sub_modules(packages: tuple[str, ...]) -> list[str]:
     return [path for path in paths if hasattr(load(path), "__all__")]
 
 
+def public_names(module: Any) -> list[str]:
+    """What a module says it exports; of the extension's own, all that is no module and has no underscore."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    return [name for name, value in sorted(vars(module).items()) if name[0] != "_" and not inspect.ismodule(value)]
+
+
+def children(module: Any) -> list[str]:
+    """Sub-modules of a module of the extension."""
+    return [] if hasattr(module, "__all__") else [n for n, v in sorted(vars(module).items()) if inspect.ismodule(v)]
+
+
+def constant(module: Any, name: str, value: Any) -> str:
+    """A value, or the comment `#:` above it and its definition."""
+    source = inspect.getsource(module) if hasattr(module, "__file__") else ""
+    found = re.search(rf"^#: (.*)\.\n{name}: \w+ = (.*)$", source, re.M)
+    return f"{text(found[1])}: {code(found[2])}" if found else code(repr(value))
+
+
 def text(doc: str | None) -> str:
     """A docstring as one line of a Markdown table."""
     words = " ".join(inspect.cleandoc(doc or "").split())
@@ -51,7 +70,8 @@ def shown(value: Any) -> str:
 
 
 def short(annotation: str) -> str:
-    return annotation.replace("pygpukit._core.", "").replace("random.Generator", "Generator").strip("'\"")
+    inner = annotation.replace("pygpukit._core.", "").replace("pygpukit.typing.", "").replace("random.Generator", "Generator")
+    return re.sub(r"\b(runtime\.(\w+\.)?|_tasks\.|typing\.)(?=[A-Z])", "", inner).strip("'\"")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Compares python/pygpukit/_core.pyi with the stub generated from the built extension; --write replaces it."""
+"""Compares python/pygpukit/_core with the stubs generated from the built extension; --write replaces them."""
 
 from __future__ import annotations
 
@@ -9,27 +9,46 @@ import sys
 import tempfile
 from pathlib import Path
 
-COMMITTED = Path(__file__).resolve().parent.parent / "python" / "pygpukit" / "_core.pyi"
+COMMITTED = Path(__file__).resolve().parent.parent / "python" / "pygpukit" / "_core"
 
 
-def generate() -> str:
+def read(folder: Path) -> dict[str, str]:
+    """The stubs of a folder by their path in it."""
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in sorted(folder.rglob("*.pyi"))}
+
+
+def generate() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "_core.pyi"
-        command = [sys.executable, "-m", "nanobind.stubgen", "--quiet", "-P", "-m", "pygpukit._core", "-o", str(out)]
+        command = [sys.executable, "-m", "nanobind.stubgen", "--quiet", "-P", "-r", "-m", "pygpukit._core", "-O", folder]
         subprocess.run(command, check=True, cwd=folder)
-        return out.read_text()
+        return read(Path(folder) / COMMITTED.name)
+
+
+def difference(committed: dict[str, str], generated: dict[str, str]) -> list[str]:
+    lines: list[str] = []
+    for name in sorted({*committed, *generated}):
+        old, new = committed.get(name, "").splitlines(), generated.get(name, "").splitlines()
+        lines += difflib.unified_diff(old, new, f"committed/{name}", f"generated/{name}", lineterm="")
+    return lines
+
+
+def write(generated: dict[str, str]) -> None:
+    for name in {*read(COMMITTED)} - {*generated}:
+        (COMMITTED / name).unlink()
+    for name, text in generated.items():
+        path = COMMITTED / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true")
-    text = generate()
+    generated = generate()
     if parser.parse_args().write:
-        COMMITTED.write_text(text)
+        write(generated)
         return 0
-    committed = COMMITTED.read_text() if COMMITTED.exists() else ""
-    difference = difflib.unified_diff(committed.splitlines(), text.splitlines(), "committed", "generated", lineterm="")
-    lines = list(difference)
+    lines = difference(read(COMMITTED), generated)
     for line in lines[:40]:
         print(line)
     print("stubs: differ; run `make stubs`" if lines else "stubs: ok")

@@ -28,7 +28,7 @@ SECTIONS = [
     (
         "Arithmetic",
         "add sub subtract mul multiply div divide floor_divide remainder pow power minimum maximum neg negative "
-        "positive abs absolute sign square reciprocal clamp clip where add_inplace mul_inplace",
+        "positive abs absolute sign square reciprocal clamp clip where",
     ),
     (
         "Functions of one array",
@@ -49,10 +49,9 @@ SECTIONS = [
     (
         "Shapes",
         "reshape ravel flatten permute permute_dims moveaxis swapaxes squeeze expand_dims expand broadcast_to "
-        "broadcast_arrays flip roll concat concatenate stack unstack split repeat tile pad contiguous reshape_copy "
-        "transpose_[34]d_* concat_axis0 repeat_interleave_axis1",
+        "broadcast_arrays flip roll concat concatenate stack unstack split repeat tile pad contiguous",
     ),
-    ("dtypes and copies", "astype bitcast result_type cast_* copy_to copy_to_device* copy_device_to_device*"),
+    ("dtypes and copies", "astype bitcast result_type copy_to copy_to_device* copy_device_to_device*"),
     (
         "Devices, streams, memory",
         "devices default_device is_cuda_available cuda_unavailable_reason get_device_info get_device_capabilities "
@@ -78,11 +77,14 @@ MODULES = [
     ("pygpukit.benchmark", "Benchmarks"),
     ("pygpukit.testing", "Help for tests"),
     ("pygpukit.errors", "Errors"),
+    ("pygpukit.runtime", "The runtime core"),
+    ("pygpukit.typing", "Types of arguments"),
+    ("pygpukit.compat", "Names of the 0.2 series"),
 ]
 
 
 def functions() -> dict[str, Any]:
-    values = {name: getattr(gp, name) for name in gp.__all__}
+    values = {name: getattr(gp, name) for name in gp.__all__ if name not in gp.compat.__all__}
     return {n: v for n, v in values.items() if callable(v) and not inspect.isclass(v)}
 
 
@@ -141,17 +143,32 @@ def module_section(path: str, title: str) -> str:
     module = reader.load(path)
     parts = [f"## {title}: `{path}`\n", reader.text(module.__doc__) + "\n"]
     rows = []
-    for name in module.__all__:
+    for name in reader.public_names(module):
         value = getattr(module, name)
         if inspect.isclass(value) and not (reader.is_error(value) or issubclass(value, enum.Enum)):
             parts.append(class_section(name, value))
         elif inspect.isclass(value):
             rows.append((f"`{name}`", reader.class_meaning(name, value) + reader.also_a(value)))
-        elif callable(value):
+        elif callable(value) and not isinstance(value, types.GenericAlias):
             rows.append(reader.function_row(name, value))
         else:
-            rows.append((f"`{name}`", f"`{value!r}`"))
-    return "\n".join([*parts[:2], table("name", rows), *parts[2:]])
+            rows.append((f"`{name}`", reader.constant(module, name, value)))
+    parts += child_sections(path, module)
+    return "\n".join([*parts[:2], *([table("name", rows)] if rows else []), *parts[2:]])
+
+
+def child_sections(path: str, module: types.ModuleType) -> list[str]:
+    """Sub-modules of the extension: where names are found again, and what only they have."""
+    rows, parts, known = [], [], {id(getattr(module, name)) for name in reader.public_names(module)}
+    for child in reader.children(module):
+        inner = getattr(module, child)
+        names = reader.public_names(inner)
+        rows.append((f"`{path}.{child}`", " ".join(f"`{name}`" for name in names)))
+        only = [name for name in names if id(getattr(inner, name)) not in known]
+        parts += [class_section(f"{child}.{n}", getattr(inner, n)) for n in only if inspect.isclass(getattr(inner, n))]
+        calls = [reader.any_row(f"{child}.{n}", n, getattr(inner, n)) for n in only if not inspect.isclass(getattr(inner, n))]
+        parts += [table("name", calls)] if calls else []
+    return [table("module", rows).replace("meaning", "names"), *parts] if rows else []
 
 
 def import_paths() -> str:

@@ -74,7 +74,8 @@ def check_contents(wheel: Path, version: str) -> None:
         info = f"pygpukit-{version}.dist-info/"
         strangers = [n for n in names if not n.startswith(("pygpukit/", info, "_pygpukit_rust.py"))]
         require(not strangers, f"unexpected files in the wheel: {strangers[:5]}")
-        for wanted in ("pygpukit/py.typed", "pygpukit/_core.pyi", "pygpukit/kernels.bundle"):
+        stubs = ("pygpukit/_core/__init__.pyi", "pygpukit/_core/runtime/__init__.pyi")
+        for wanted in ("pygpukit/py.typed", *stubs, "pygpukit/kernels.bundle"):
             require(wanted in names, f"the wheel has no {wanted}")
         core = next(n for n in names if n.startswith("pygpukit/_core.") and n.endswith(".so"))
         extra = needed_libraries(archive.read(core)) - LIBRARIES

@@ -233,8 +233,10 @@ void call(UserKernel& kernel, const nb::args& args, const nb::kwargs& kwargs) {
   Call(kernel, args, kwargs, {}, true).run();
 }
 
-void launch(UserKernel& kernel, nb::handle args, nb::handle kwargs, nb::handle grid_size, nb::handle block_size,
-            nb::handle shared_mem, nb::handle stream, nb::handle grid, nb::handle block, nb::handle slice_ms) {
+void launch(UserKernel& kernel, python::Shown<"collections.abc.Iterable[typing.Any]"> args,
+            python::Shown<"dict[str, typing.Any]"> kwargs, python::ExtentArg grid_size, python::ExtentArg block_size,
+            python::IntArg shared_mem, python::StreamArg stream, python::ExtentArg grid, python::ExtentArg block,
+            python::Shown<"float"> slice_ms) {
   if (!kwargs.is_none() && !PyDict_Check(kwargs.ptr()))
     type_error(kernel.name() + ": kwargs must be a dict, got " + python::class_of(kwargs));
   nb::object positional = nb::steal(PySequence_Tuple(args.ptr()));
@@ -249,8 +251,8 @@ void launch(UserKernel& kernel, nb::handle args, nb::handle kwargs, nb::handle g
   Call(kernel, positional, kwargs, words, false).run();
 }
 
-void construct(UserKernel* self, std::string source, std::string func_name, const nb::object& options,
-               int64_t block_size) {
+void construct(UserKernel* self, std::string source, std::string func_name,
+               python::Shown<"collections.abc.Sequence[str]"> options, int64_t block_size) {
   std::vector<std::string> list;
   if (!options.is_none()) {
     if (PyUnicode_Check(options.ptr())) type_error("jit: options must be a list of strings, got one string");
@@ -275,7 +277,7 @@ std::string ptx(const UserKernel& kernel) {
          "\n";
 }
 
-nb::list parameters(const UserKernel& kernel) {
+nb::typed<nb::list, python::Shown<"tuple[str | None, str]">> parameters(const UserKernel& kernel) {
   nb::list result;
   if (!kernel.compiled()) return result;
   for (const jit::Parameter& parameter : kernel.parameters()) {
@@ -302,7 +304,9 @@ void bind_jit(nb::module_& m) {
       "work runs between them.")
       .def("__init__", &construct, "source"_a, "func_name"_a, "options"_a = nb::none(), "block_size"_a = 256,
            "Compiles at once where a GPU and NVRTC are present; elsewhere checks the name and keeps the source.")
-      .def("__call__", &call, "args"_a, "kwargs"_a, "Launches on the device of the first array, asynchronously.")
+      .def("__call__", &call, "args"_a, "kwargs"_a,
+           nb::sig("def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> None"),
+           "Launches on the device of the first array, asynchronously.")
       .def("launch", &launch, "args"_a = nb::make_tuple(), "kwargs"_a = nb::none(), "grid_size"_a = nb::none(),
            "block_size"_a = nb::none(), "shared_mem"_a = nb::none(), "stream"_a = nb::none(), "grid"_a = nb::none(),
            "block"_a = nb::none(), "slice_ms"_a = nb::none(),
@@ -312,7 +316,9 @@ void bind_jit(nb::module_& m) {
           [](UserKernel& self, const nb::args& args, const nb::kwargs& kwargs) {
             return Call(self, args, kwargs, {}, true).pack();
           },
-          "args"_a, "kwargs"_a, "What a call would pass: values as bytes, grid, block, shared bytes. Launches nothing.")
+          "args"_a, "kwargs"_a,
+          nb::sig("def _pack(self, *args: typing.Any, **kwargs: typing.Any) -> tuple[typing.Any, ...]"),
+          "What a call would pass: values as bytes, grid, block, shared bytes. Launches nothing.")
       .def(
           "compile",
           [](UserKernel& self, const std::string& arch) {

@@ -35,7 +35,7 @@ const char* origin_of(const jit::Module& module) {
 }
 
 /// The compiler itself, whether or not there is a GPU to launch on.
-nb::dict compiler_info() {
+python::AnyDict compiler_info() {
   std::string reason;
   const bool available = python::in_scope([&] { return jit::compiler_available(&reason); });
   nb::dict result;
@@ -49,7 +49,7 @@ nb::dict compiler_info() {
   return result;
 }
 
-nb::list kernel_modules() {
+python::AnyList kernel_modules() {
   nb::list result;
   for (const jit::Module* module : jit::all_modules()) {
     nb::dict entry;
@@ -64,7 +64,7 @@ nb::list kernel_modules() {
   return result;
 }
 
-nb::dict compile_module(int64_t index, const std::string& arch) {
+python::AnyDict compile_module(int64_t index, const std::string& arch) {
   const jit::KernelReport report = python::in_scope([&] { return jit::check_module(module_at(index), arch); });
   nb::dict result;
   result["cached"] = report.cached;
@@ -80,8 +80,8 @@ nb::dict compile_module(int64_t index, const std::string& arch) {
   return result;
 }
 
-nb::dict build_bundle(const std::string& path, const std::vector<std::string>& archs, int num_threads,
-                      const nb::object& progress, const std::string& only) {
+python::AnyDict build_bundle(const std::string& path, const std::vector<std::string>& archs, int num_threads,
+                             const nb::object& progress, const std::string& only) {
   if (num_threads <= 0) num_threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::function<void(int64_t, int64_t)> tell;
   if (!progress.is_none()) {
@@ -98,7 +98,7 @@ nb::dict build_bundle(const std::string& path, const std::vector<std::string>& a
   return result;
 }
 
-nb::dict bundle_info() {
+python::AnyDict bundle_info() {
   nb::dict result;
   const jit::Bundle* bundle = python::in_scope([] { return jit::bundle(); });
   result["path"] = bundle == nullptr ? nb::none() : nb::object(nb::str(bundle->path().c_str()));
@@ -112,7 +112,7 @@ nb::dict bundle_info() {
 }
 
 /// {source: names of kernels}
-nb::dict not_bundled(int sm) {
+python::AnyDict not_bundled(int sm) {
   const auto missing = python::in_scope([&] {
     const jit::Bundle* bundle = jit::bundle();
     return bundle == nullptr ? std::vector<const jit::Module*>(jit::all_modules().begin(), jit::all_modules().end())
@@ -128,7 +128,7 @@ nb::dict not_bundled(int sm) {
   return result;
 }
 
-nb::dict cache_info() {
+python::AnyDict cache_info() {
   const jit::CacheStats stats = python::in_scope([] { return jit::cache_stats(); });
   nb::dict result;
   result["folder"] = stats.folder;
@@ -158,7 +158,7 @@ std::string compile_source(const std::string& source, const std::string& arch) {
 
 /// Loads every built-in module on a device, so that later processes find it in the cache. Gives how many came from
 /// where.
-nb::dict warm_cache(const nb::object& device_or_none, const nb::object& progress) {
+python::AnyDict warm_cache(python::DeviceArg device_or_none, const nb::object& progress) {
   const Device device = python::to_device(device_or_none);
   if (device.kind != DeviceKind::cuda)
     throw DeviceError("cache warm: needs a GPU; " + runtime::cuda_unavailable_reason());

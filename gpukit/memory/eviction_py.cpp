@@ -60,7 +60,7 @@ void bind_eviction(nb::module_& core) {
                           "graphs. What a graph uses keeps its address.")
       .def(
           "__init__",
-          [](GroupObject* self, std::string name, nb::handle device) {
+          [](GroupObject* self, std::string name, python::DeviceArg device) {
             const Device where = python::to_device(device);
             in_scope([&] { return new (self) GroupObject(std::move(name), where); });
           },
@@ -69,7 +69,7 @@ void bind_eviction(nb::module_& core) {
       .def_ro("device", &GroupObject::device)
       .def(
           "add",
-          [](GroupObject& g, nb::handle array) {
+          [](GroupObject& g, python::ArrayArg array) {
             const auto& storage = to_array("EvictionGroup.add", "array", array).storage();
             in_scope([&] { return g.group->add(storage), 0; });
           },
@@ -100,14 +100,14 @@ void bind_eviction(nb::module_& core) {
 
   m.def(
       "pin",
-      [](nb::handle array) {
+      [](python::ArrayArg array) {
         const auto& storage = to_array("pin", "array", array).storage();
         return in_scope([&] { return PinObject{std::make_unique<memory::Pin>(storage)}; });
       },
       "array"_a, "Restores the array where needed and keeps it on its device until the pin is released.");
   m.def(
       "set_eviction_priority",
-      [](nb::handle array, int priority) {
+      [](python::ArrayArg array, int priority) {
         to_array("set_eviction_priority", "array", array).storage()->set_priority(priority);
       },
       "array"_a, "priority"_a, "Higher ones leave later; 0 at the start. Views share it with their array.");

@@ -27,7 +27,7 @@ size_t to_size(const char* op, const char* argument, nb::handle value) {
   return static_cast<size_t>(size);
 }
 
-std::shared_ptr<MemoryPool> make_pool(nb::handle quota, bool enable_eviction, nb::handle device) {
+std::shared_ptr<MemoryPool> make_pool(python::IntArg quota, bool enable_eviction, python::DeviceArg device) {
   static std::atomic<int> count{0};
   const size_t bytes = to_size("MemoryPool", "quota", quota);
   const Device where = python::to_device(device);
@@ -43,7 +43,7 @@ void by_id(MemoryPool& pool, uint64_t id) {
   in_scope([&] { return (pool.*Method)(id), 0; });
 }
 
-nb::bytes read_bytes(MemoryPool& pool, uint64_t id, nb::handle size) {
+nb::bytes read_bytes(MemoryPool& pool, uint64_t id, python::IntArg size) {
   const auto block = pool.get_block(id);
   if (!block) throw ArgumentError("read", "id", "be the number of a live block", std::to_string(id));
   const size_t bytes = size.is_none() ? block->size : to_size("read", "size", size);
@@ -54,14 +54,14 @@ nb::bytes read_bytes(MemoryPool& pool, uint64_t id, nb::handle size) {
   return nb::cast<nb::bytes>(result);
 }
 
-void write_bytes(MemoryPool& pool, uint64_t id, nb::handle data) {
+void write_bytes(MemoryPool& pool, uint64_t id, python::BufferArg data) {
   Py_buffer view;
   if (PyObject_GetBuffer(data.ptr(), &view, PyBUF_C_CONTIGUOUS) != 0) nb::raise_python_error();
   std::unique_ptr<Py_buffer, void (*)(Py_buffer*)> released(&view, &PyBuffer_Release);
   in_scope([&] { return pool.write(id, view.buf, static_cast<size_t>(view.len)), 0; });
 }
 
-nb::object host_data(MemoryPool& pool, uint64_t id) {
+python::ShownObject<"bytes | None"> host_data(MemoryPool& pool, uint64_t id) {
   const std::optional<std::string> bytes = in_scope([&] { return pool.get_host_data(id); });
   if (!bytes) return nb::none();
   return nb::bytes(bytes->data(), bytes->size());
@@ -125,13 +125,13 @@ void bind_pool(nb::module_& core) {
       .def_prop_ro("device", &MemoryPool::device)
       .def_prop_rw(
           "host_limit", [](const MemoryPool& p) { return p.account()->host_limit(); },
-          [](MemoryPool& p, nb::handle bytes) {
+          [](MemoryPool& p, python::IntArg bytes) {
             p.account()->set_host_limit(to_size("MemoryPool", "host_limit", bytes));
           },
           "The most host bytes that evicted blocks may take; 0: only the device's own limit.")
       .def(
           "allocate",
-          [](MemoryPool& p, nb::handle size) {
+          [](MemoryPool& p, python::IntArg size) {
             const size_t bytes = to_size("allocate", "size", size);
             return in_scope([&] { return p.allocate(bytes); });
           },
@@ -181,9 +181,11 @@ void bind_pool(nb::module_& core) {
         return "MemoryPool(quota=" + std::to_string(p.quota()) + ", used=" + std::to_string(p.used()) +
                ", cached=" + std::to_string(p.cached()) + ", device='" + str(p.device()) + "')";
       });
-  nb::list classes;
-  for (size_t size : MemoryPool::kSizeClasses) classes.append(size);
-  pool.attr("SIZE_CLASSES") = nb::tuple(classes);
+  pool.def_prop_ro_static("SIZE_CLASSES", [](nb::handle) -> python::IntTuple {
+    nb::list classes;
+    for (size_t size : MemoryPool::kSizeClasses) classes.append(size);
+    return nb::tuple(classes);
+  });
 
   m.def("set_default_pool", &memory::set_default_pool, "pool"_a = nb::none(),
         "Arrays of the pool's device allocate from it where no session says otherwise; None: from none.");

@@ -22,7 +22,7 @@ const Array& self_of(nb::handle self) { return to_array("GPUArray", "self", self
 
 // Conversions
 
-AnyObject to_numpy(const Array& self, nb::handle dtype) {
+AnyObject to_numpy(const Array& self, DTypeArg dtype) {
   DType wanted = dtype.is_none() ? self.dtype() : to_dtype(dtype);
   nb::object out = numpy().attr("empty")(from_dims(self.shape()), numpy_dtype(wanted));
   void* data = PyLong_AsVoidPtr(nb::object(out.attr("ctypes").attr("data")).ptr());
@@ -105,7 +105,7 @@ nb::typed<nb::tuple, nb::any, nb::ellipsis> reduce(nb::handle handle) {
                         nb::make_tuple(bytes, name(self.dtype()), from_dims(self.shape()), str(self.device())));
 }
 
-ArrayObject from_bytes(nb::bytes data, const char* dtype, nb::handle shape, const char* device) {
+ArrayObject from_bytes(nb::bytes data, const char* dtype, ShapeArg shape, const char* device) {
   // Inside `with gp.device(...)` that device wins, so that arrays saved on a GPU open without one.
   auto session = context_session();
   Device where = session != nullptr && session->device ? *session->device : device_from_name(device);
@@ -153,7 +153,7 @@ ArrayObject reshape(const Array& self, nb::args arguments) {
   return wrap(in_scope([&] { return copy(self).reshape_view(shape); }));
 }
 
-ArrayObject view(const Array& self, nb::handle new_shape) {
+ArrayObject view(const Array& self, ShapeArg new_shape) {
   if (PyUnicode_Check(new_shape.ptr()) || Py_TYPE(new_shape.ptr()) == Py_TYPE(from_dtype(DType::boolean).ptr()))
     throw nb::type_error("view: new_shape must be a shape; another dtype over the same bytes is gp.bitcast(x, dtype)");
   return wrap(self.reshape_view(fill_in_size("view", to_dims("view", new_shape), self.size())));
@@ -176,7 +176,7 @@ ArrayObject slice_rows(const Array& self, int64_t n) {
   return wrap(self.slice(0, 0, n, 1));
 }
 
-ArrayObject squeeze(const Array& self, nb::handle axis) {
+ArrayObject squeeze(const Array& self, AxisArg axis) {
   std::optional<Dims> axes = to_optional_axes("squeeze", axis);
   if (!axes) return wrap(self.squeeze());
   // From the last axis on, so that the earlier ones keep their numbers.
@@ -197,14 +197,14 @@ ArrayObject expand(const Array& self, nb::args arguments) {
   return wrap(self.broadcast_to(shape));
 }
 
-nb::object astype_of(nb::handle handle, nb::handle dtype, bool make_copy) {
+nb::object astype_of(nb::handle handle, DTypeArg dtype, bool make_copy) {
   const Array& self = self_of(handle);
   DType wanted = to_dtype(dtype);
   if (wanted == self.dtype() && !make_copy) return nb::borrow(handle);
   return wrap(in_scope([&] { return astype(self, wanted, make_copy); }));
 }
 
-nb::object to(nb::handle handle, nb::handle device) {
+nb::object to(nb::handle handle, DeviceArg device) {
   const Array& self = self_of(handle);
   Device where = to_device(device);
   if (self.device() == where) return nb::borrow(handle);
@@ -256,7 +256,8 @@ struct ArrayIterator {
 
 void bind_iterator(nb::module_& m) {
   nb::class_<ArrayIterator>(m, "_ArrayIterator", "Rows of an array, as views; internal.")
-      .def("__iter__", [](nb::handle self) { return nb::borrow(self); })
+      .def(
+          "__iter__", [](nb::handle self) { return nb::borrow(self); }, nb::sig("def __iter__(self) -> _ArrayIterator"))
       .def("__next__", [](ArrayIterator& self) {
         if (self.next >= self.array.shape(0)) throw nb::stop_iteration();
         return wrap(self.array.select(0, self.next++));
@@ -264,10 +265,11 @@ void bind_iterator(nb::module_& m) {
 }
 
 void bind_views(nb::class_<Array>& c) {
-  c.def("reshape", &reshape, "shape"_a, nb::sig("def reshape(self, *shape: object) -> GPUArray"),
+  c.def("reshape", &reshape, "shape"_a, nb::sig("def reshape(self, *shape: pygpukit.typing.ShapeLike) -> GPUArray"),
         "Another shape; one size may be -1. A view where strides allow, else a copy.")
       .def("view", &view, "new_shape"_a, "Another shape of the same memory. Raises where only a copy could have it.")
-      .def("transpose", &transpose, "axes"_a, nb::sig("def transpose(self, *axes: object) -> GPUArray"),
+      .def("transpose", &transpose, "axes"_a,
+           nb::sig("def transpose(self, *axes: pygpukit.typing.AxisLike) -> GPUArray"),
            "The axes in another order, reversed by default. A view.")
       .def_prop_ro(
           "T", [](const Array& a) { return wrap(a.transpose()); }, "The axes reversed. A view.")
@@ -296,7 +298,7 @@ void bind_views(nb::class_<Array>& c) {
       .def(
           "expand_dims", [](const Array& a, int axis) { return wrap(a.expand_dims(axis)); }, "axis"_a,
           "With an axis of size 1 put in. A view.")
-      .def("expand", &expand, "shape"_a, nb::sig("def expand(self, *shape: object) -> GPUArray"),
+      .def("expand", &expand, "shape"_a, nb::sig("def expand(self, *shape: pygpukit.typing.ShapeLike) -> GPUArray"),
            "Broadcast to a shape; -1 keeps a size. A read-only view.");
 }
 
@@ -314,9 +316,9 @@ void bind_conversions(nb::class_<Array>& c) {
       .def("__bool__", &truth)
       .def("__index__", &as_index)
       .def("astype", &astype_of, "dtype"_a, "copy"_a = false,
-           nb::sig("def astype(self, dtype: object, copy: bool = False) -> GPUArray"),
+           nb::sig("def astype(self, dtype: pygpukit.typing.DTypeLike, copy: bool = False) -> GPUArray"),
            "Another dtype; the array itself when it has it already and `copy` is false.")
-      .def("to", &to, "device"_a, nb::sig("def to(self, device: object) -> GPUArray"),
+      .def("to", &to, "device"_a, nb::sig("def to(self, device: pygpukit.typing.DeviceLike) -> GPUArray"),
            "The same array on another device; itself when it is there already.")
       .def("copy", &copy_of, "A row-major copy.")
       .def("clone", &copy_of, "A row-major copy.")
@@ -341,7 +343,7 @@ void bind_array(nb::module_& m) {
 
   c.def(
        "__init__",
-       [](Array* self, nb::handle shape, nb::handle dtype, nb::handle device_ptr, bool owns_memory, nb::handle device) {
+       [](Array* self, ShapeArg shape, DTypeArg dtype, IntArg device_ptr, bool owns_memory, DeviceArg device) {
          Dims dims = to_dims("GPUArray", shape);
          DType type = to_dtype(dtype);
          Device where = to_device(device);
@@ -378,8 +380,10 @@ void bind_array(nb::module_& m) {
              if (a.ndim() == 0) throw nb::type_error("iter: a 0-d array has no rows");
              return ArrayIterator{a, 0};
            })
-      .def("__getitem__", &getitem, "key"_a.none(), nb::sig("def __getitem__(self, key: object) -> GPUArray"))
-      .def("__setitem__", &setitem, "key"_a.none(), "value"_a);
+      .def("__getitem__", &getitem, "key"_a.none(),
+           nb::sig("def __getitem__(self, key: pygpukit.typing.Key) -> GPUArray"))
+      .def("__setitem__", &setitem, "key"_a.none(), "value"_a,
+           nb::sig("def __setitem__(self, key: pygpukit.typing.Key, value: pygpukit.typing.Operand) -> None"));
 
   bind_views(c);
   bind_conversions(c);
@@ -390,9 +394,8 @@ void bind_array(nb::module_& m) {
   c.attr("__hash__") = nb::none();
 
   m.def(
-      "bitcast",
-      [](nb::handle x, nb::handle dtype) { return wrap(to_array("bitcast", "x", x).bitcast(to_dtype(dtype))); }, "x"_a,
-      "dtype"_a, "The same bytes as another dtype. A view; another item size needs a contiguous last axis.");
+      "bitcast", [](ArrayArg x, DTypeArg dtype) { return wrap(to_array("bitcast", "x", x).bitcast(to_dtype(dtype))); },
+      "x"_a, "dtype"_a, "The same bytes as another dtype. A view; another item size needs a contiguous last axis.");
   m.def("_array_from_bytes", &from_bytes, "data"_a, "dtype"_a, "shape"_a, "device"_a, "Unpickles an array; internal.");
 }
 

@@ -9,6 +9,7 @@
 #include "gpukit/array/array.h"
 #include "gpukit/base/scalar.h"
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/python/arguments.h"
 #include "gpukit/python/gil.h"
 #include "gpukit/runtime/session.h"
 

@@ -137,7 +137,7 @@ void bind_devices(nb::module_& m) {
   nb::class_<Device>(m, "Device",
                      "A device by name: 'cpu', 'cuda', 'cuda:1'. As a context manager it is where new arrays go.")
       .def(
-          "__init__", [](Device* self, nb::handle name) { new (self) Device(to_device(name)); }, "name"_a = nb::none(),
+          "__init__", [](Device* self, DeviceArg name) { new (self) Device(to_device(name)); }, "name"_a = nb::none(),
           "None is the default device.")
       .def_prop_ro(
           "kind", [](Device d) { return d.kind == DeviceKind::cpu ? "cpu" : "cuda"; }, "'cpu' or 'cuda'.")
@@ -191,17 +191,17 @@ void bind_devices(nb::module_& m) {
       "Why there is no CUDA device, with the paths that were tried; empty when there is one.");
   m.def(
       "synchronize",
-      [](nb::handle device) {
+      [](DeviceArg device) {
         Device d = to_device(device);
         in_scope([&] { return runtime::synchronize(d), 0; });
       },
       "device"_a = nb::none(), "Waits for all work of a device and raises what it finds.");
   m.def(
-      "health", [](nb::handle device) { return health_of(to_device(device)); }, "device"_a = nb::none(),
+      "health", [](DeviceArg device) { return health_of(to_device(device)); }, "device"_a = nb::none(),
       "{'ok': bool, 'recent_launches': str} of a device.");
   m.def(
       "_set_backend_device",
-      [](nb::handle device) {
+      [](DeviceArg device) {
         set_backend_device(device.is_none() ? std::nullopt : std::optional<Device>(to_device(device)));
       },
       "device"_a = nb::none(), "Default device chosen by core.backend; internal.");

@@ -12,8 +12,8 @@ namespace gpukit::python {
 
 namespace {
 
-bool wants_copy(nb::handle copy_wanted) { return !copy_wanted.is_none() && PyObject_IsTrue(copy_wanted.ptr()) == 1; }
-bool forbids_copy(nb::handle copy_wanted) { return !copy_wanted.is_none() && PyObject_IsTrue(copy_wanted.ptr()) == 0; }
+bool wants_copy(BoolArg copy_wanted) { return !copy_wanted.is_none() && PyObject_IsTrue(copy_wanted.ptr()) == 1; }
+bool forbids_copy(BoolArg copy_wanted) { return !copy_wanted.is_none() && PyObject_IsTrue(copy_wanted.ptr()) == 0; }
 
 /// Copies a NumPy array of any layout and byte order.
 Array upload(nb::handle array, Device device) {
@@ -28,7 +28,7 @@ Array upload(nb::handle array, Device device) {
   return in_scope([&] { return from_host(data, shape, dtype, device); });
 }
 
-ArrayObject from_numpy(nb::handle array, nb::handle device) {
+ArrayObject from_numpy(Shown<"pygpukit.typing.NumpyArray"> array, DeviceArg device) {
   if (!is_numpy_array(array) && !is_numpy_scalar(array))
     throw nb::type_error(
         ("from_numpy: array must be a numpy.ndarray, got " + class_of(array) + "; use gp.asarray").c_str());
@@ -49,7 +49,7 @@ ArrayObject convert(Array array, std::optional<DType> dtype, bool copy_now) {
 }
 
 /// Python numbers and nested lists of them.
-ArrayObject from_sequence(nb::handle obj, std::optional<DType> dtype, nb::handle device) {
+ArrayObject from_sequence(nb::handle obj, std::optional<DType> dtype, DeviceArg device) {
   nb::object host = numpy().attr("asarray")(obj);
   DType found = dtype_from_numpy(host.attr("dtype"));
   bool typed = is_numpy_array(obj) || is_numpy_scalar(obj);
@@ -62,7 +62,7 @@ ArrayObject from_sequence(nb::handle obj, std::optional<DType> dtype, nb::handle
   return convert(upload(host, to_device(device)), wanted, false);
 }
 
-nb::object asarray(nb::handle obj, nb::handle dtype, nb::handle device, nb::handle copy_wanted) {
+nb::object asarray(nb::handle obj, DTypeArg dtype, DeviceArg device, BoolArg copy_wanted) {
   std::optional<DType> wanted = to_optional_dtype(dtype);
   if (const Array* own = try_array(obj)) {
     Device where = device.is_none() ? own->device() : to_device(device);
@@ -103,7 +103,8 @@ void bind_factory(nb::module_& m) {
   m.def("from_numpy", &from_numpy, "array"_a, "device"_a = nb::none(),
         "A copy of a NumPy array. uint16 stays uint16; gp.bitcast makes bits bfloat16.");
   m.def("asarray", &asarray, "obj"_a, "dtype"_a = nb::none(), "device"_a = nb::none(), "copy"_a = nb::none(),
-        nb::sig("def asarray(obj: object, dtype: object | None = None, device: object | None = None, "
+        nb::sig("def asarray(obj: object, dtype: pygpukit.typing.DTypeLike | None = None, "
+                "device: pygpukit.typing.DeviceLike | None = None, "
                 "copy: bool | None = None) -> GPUArray"),
         "An array from an array, a NumPy array, numbers, nested lists, or any object with __dlpack__ or "
         "__cuda_array_interface__. The memory of such objects is shared, NumPy's is copied. Python floats become "

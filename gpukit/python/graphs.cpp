@@ -84,7 +84,7 @@ void bind_graphs(nb::module_& m) {
       "buffer it saw. On the CPU a capture records the calls and a replay runs them.")
       .def(
           "__init__",
-          [](GraphObject* self, nb::handle device) {
+          [](GraphObject* self, DeviceArg device) {
             Device where = to_device(device);
             in_scope([&] { return new (self) GraphObject(where); });
           },

@@ -6,8 +6,8 @@
 namespace gpukit::python {
 
 /// From an object with __dlpack__, a DLPack capsule, or a GPUArray. `device` and `copy` may be None.
-ArrayObject from_dlpack(nb::handle x, nb::handle device, nb::handle copy_wanted);
+ArrayObject from_dlpack(AnyArg x, DeviceArg device, BoolArg copy_wanted);
 /// From an object with __cuda_array_interface__.
-ArrayObject from_cuda_array_interface(nb::handle object, nb::handle device, nb::handle copy_wanted);
+ArrayObject from_cuda_array_interface(nb::handle object, DeviceArg device, BoolArg copy_wanted);
 
 }  // namespace gpukit::python

@@ -45,7 +45,7 @@ nb::object make_capsule(Owner managed, const char* name, PyCapsule_Destructor de
 }
 
 /// The consumer's stream by DLPack's integers; nullopt: it wants no ordering.
-std::optional<uint64_t> consumer_stream(const Array& array, nb::handle stream) {
+std::optional<uint64_t> consumer_stream(const Array& array, IntArg stream) {
   if (array.device().kind == DeviceKind::cpu) {
     if (!stream.is_none() && to_int("__dlpack__", "stream", stream) != -1)
       throw ArgumentError("__dlpack__", "stream", "be None for a CPU array", nb::repr(stream).c_str());
@@ -71,8 +71,8 @@ dlpack::DLPackVersion wanted_version(nb::handle max_version) {
   return {dlpack::kMajor, newer ? dlpack::kMinor : static_cast<uint32_t>(minor)};
 }
 
-AnyObject export_array(const Array& self, nb::handle stream, nb::handle max_version, nb::handle dl_device,
-                       nb::handle copy_wanted) {
+AnyObject export_array(const Array& self, IntArg stream, Shown<"tuple[int, int]"> max_version,
+                       Shown<"tuple[int, int]"> dl_device, BoolArg copy_wanted) {
   Array array = self;
   bool copied = false;
   const bool may_copy = copy_wanted.is_none() || PyObject_IsTrue(copy_wanted.ptr()) == 1;
@@ -181,7 +181,7 @@ Array import_capsule(nb::handle capsule, bool* read_only) {
   throw ExchangeError("from_dlpack: not a DLPack capsule, or one already consumed");
 }
 
-nb::object call_dlpack(nb::handle object, nb::handle stream) {
+nb::object call_dlpack(nb::handle object, IntArg stream) {
   nb::object method = object.attr("__dlpack__");
   nb::tuple version = nb::make_tuple(dlpack::kMajor, dlpack::kMinor);
   try {
@@ -194,7 +194,7 @@ nb::object call_dlpack(nb::handle object, nb::handle stream) {
   return stream.is_none() ? method() : method("stream"_a = stream);
 }
 
-Array settle(Array array, bool read_only, nb::handle device, nb::handle copy_wanted, const char* op) {
+Array settle(Array array, bool read_only, DeviceArg device, BoolArg copy_wanted, const char* op) {
   const bool forbidden = !copy_wanted.is_none() && PyObject_IsTrue(copy_wanted.ptr()) == 0;
   const bool wanted = !copy_wanted.is_none() && !forbidden;
   Device target = device.is_none() ? array.device() : to_device(device);
@@ -209,7 +209,7 @@ Array settle(Array array, bool read_only, nb::handle device, nb::handle copy_wan
 
 }  // namespace
 
-ArrayObject from_dlpack(nb::handle x, nb::handle device, nb::handle copy_wanted) {
+ArrayObject from_dlpack(AnyArg x, DeviceArg device, BoolArg copy_wanted) {
   if (const Array* own = try_array(x)) return wrap(settle(*own, false, device, copy_wanted, "from_dlpack"));
   bool read_only = false;
   if (PyCapsule_CheckExact(x.ptr())) {
@@ -248,7 +248,7 @@ DType dtype_from_typestr(const std::string& text) {
 
 }  // namespace
 
-ArrayObject from_cuda_array_interface(nb::handle object, nb::handle device, nb::handle copy_wanted) {
+ArrayObject from_cuda_array_interface(nb::handle object, DeviceArg device, BoolArg copy_wanted) {
   nb::dict d = nb::cast<nb::dict>(object.attr("__cuda_array_interface__"));
   if (d.contains("mask") && !nb::object(d["mask"]).is_none())
     throw ExchangeError("asarray: a masked __cuda_array_interface__ cannot be represented");

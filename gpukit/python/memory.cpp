@@ -6,6 +6,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/python/objects.h"
+#include "gpukit/python/runtime_modules.h"
 #include "gpukit/python/state.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/transfer.h"
@@ -35,7 +36,7 @@ StoragePointer find_block(uint64_t address) {
   return found->second;
 }
 
-uint64_t raw_allocate(nb::handle device, int64_t size_bytes) {
+uint64_t raw_allocate(DeviceArg device, int64_t size_bytes) {
   if (size_bytes < 0) throw ArgumentError("allocate", "size_bytes", "not be negative", std::to_string(size_bytes));
   Device where = to_device(device);
   StoragePointer storage = in_scope([&] {
@@ -83,14 +84,14 @@ struct BufferView {
   Py_buffer view;
 };
 
-void raw_copy_in(uint64_t address, nb::handle data) {
+void raw_copy_in(uint64_t address, BufferArg data) {
   StoragePointer storage = find_block(address);
   BufferView source(data, PyBUF_C_CONTIGUOUS);
   check_fits("copy_host_to_device", storage, source.view.len);
   in_scope([&] { return runtime::copy_from_host({&storage, 0, true}, source.view.buf, source.view.len), 0; });
 }
 
-void raw_copy_out(uint64_t address, nb::handle data) {
+void raw_copy_out(uint64_t address, BufferArg data) {
   StoragePointer storage = find_block(address);
   BufferView target(data, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE);
   check_fits("copy_device_to_host", storage, target.view.len);
@@ -119,14 +120,14 @@ memory::Use at(const Array& array, int64_t offset, bool written) {
   return {&array.storage(), array.offset_bytes() + offset, written};
 }
 
-void copy_to_device(nb::handle dst, uintptr_t src_ptr, int64_t size_bytes) {
+void copy_to_device(ArrayArg dst, uintptr_t src_ptr, int64_t size_bytes) {
   const Array& target = to_array("copy_to_device", "dst", dst);
   check_range("copy_to_device", "dst", target, 0, size_bytes);
   in_scope(
       [&] { return runtime::copy_from_host(write(target), reinterpret_cast<const void*>(src_ptr), size_bytes), 0; });
 }
 
-void copy_to_device_async(nb::handle dst, uintptr_t src_ptr, int64_t size_bytes, nb::handle stream) {
+void copy_to_device_async(ArrayArg dst, uintptr_t src_ptr, int64_t size_bytes, StreamArg stream) {
   const char* op = "copy_to_device_async";
   const Array& target = to_array(op, "dst", dst);
   check_range(op, "dst", target, 0, size_bytes);
@@ -137,7 +138,7 @@ void copy_to_device_async(nb::handle dst, uintptr_t src_ptr, int64_t size_bytes,
   });
 }
 
-void copy_device_to_device_async(nb::handle dst, nb::handle src, nb::handle stream) {
+void copy_device_to_device_async(ArrayArg dst, ArrayArg src, StreamArg stream) {
   const char* op = "copy_device_to_device_async";
   const Array& target = to_array(op, "dst", dst);
   const Array& source = to_array(op, "src", src);
@@ -151,7 +152,7 @@ void copy_device_to_device_async(nb::handle dst, nb::handle src, nb::handle stre
   in_scope([&] { return runtime::copy_device_async(write(target), read(source), target.nbytes(), on), 0; });
 }
 
-void copy_device_to_device_offset(nb::handle dst, int64_t dst_offset_bytes, nb::handle src, int64_t src_offset_bytes,
+void copy_device_to_device_offset(ArrayArg dst, int64_t dst_offset_bytes, ArrayArg src, int64_t src_offset_bytes,
                                   int64_t size_bytes) {
   const char* op = "copy_device_to_device_offset";
   const Array& target = to_array(op, "dst", dst);
@@ -196,7 +197,7 @@ uint64_t pinned_address(const Array& array) {
 void bind_memory(nb::module_& m) {
   m.def(
       "get_memory_info",
-      [](nb::handle device) -> IntTuple {
+      [](DeviceArg device) -> IntTuple {
         size_t free_bytes = 0, total_bytes = 0;
         Device where = to_device(device);
         in_scope([&] { return runtime::memory_info(where, &free_bytes, &total_bytes), 0; });
@@ -209,8 +210,8 @@ void bind_memory(nb::module_& m) {
         "The same without waiting: the memory must stay valid until the stream is done.");
   m.def("copy_device_to_device_async", &copy_device_to_device_async, "dst"_a, "src"_a, "stream"_a = nb::none(),
         "Copies the bytes of one array into another of as many bytes.");
-  m.def("copy_device_to_device_offset", &copy_device_to_device_offset, "dst"_a, "dst_offset_bytes"_a, "src"_a,
-        "src_offset_bytes"_a, "size_bytes"_a, "Copies a range of bytes between two arrays.");
+  compat_module(m).def("copy_device_to_device_offset", &copy_device_to_device_offset, "dst"_a, "dst_offset_bytes"_a,
+                       "src"_a, "src_offset_bytes"_a, "size_bytes"_a, "Copies a range of bytes between two arrays.");
 
   m.def("_raw_allocate", &raw_allocate, "device"_a, "size_bytes"_a, "Zeroed block by address; internal.");
   m.def("_raw_free", &raw_free, "address"_a, "Gives a raw block back; internal.");

@@ -12,7 +12,7 @@ using Plain = Array (*)(const Array&, const Axes&, bool, const Array*);
 using Spread = Array (*)(const Array&, const Axes&, double, bool, const Array*);
 using Place = Array (*)(const Array&, std::optional<int64_t>, bool, const Array*);
 
-std::optional<int64_t> one_axis(const char* op, nb::handle axis) {
+std::optional<int64_t> one_axis(const char* op, IntArg axis) {
   if (axis.is_none()) return std::nullopt;
   return to_int(op, "axis", axis);
 }
@@ -21,7 +21,7 @@ template <Typed F>
 void bind_typed(nb::class_<Array>& c, const char* name, const char* doc) {
   c.def(
       name,
-      [name](const Array& self, nb::handle axis, nb::handle dtype, bool keepdims, nb::handle out) {
+      [name](const Array& self, AxisArg axis, DTypeArg dtype, bool keepdims, ArrayArg out) {
         Axes axes = to_optional_axes(name, axis);
         std::optional<DType> type = to_optional_dtype(dtype);
         return with_out(name, out, [&](const Array* target) { return F(self, axes, keepdims, type, target); });
@@ -33,7 +33,7 @@ template <Plain F>
 void bind_plain(nb::class_<Array>& c, const char* name, const char* doc) {
   c.def(
       name,
-      [name](const Array& self, nb::handle axis, bool keepdims, nb::handle out) {
+      [name](const Array& self, AxisArg axis, bool keepdims, ArrayArg out) {
         Axes axes = to_optional_axes(name, axis);
         return with_out(name, out, [&](const Array* target) { return F(self, axes, keepdims, target); });
       },
@@ -44,7 +44,7 @@ template <Spread F>
 void bind_spread(nb::class_<Array>& c, const char* name, const char* doc) {
   c.def(
       name,
-      [name](const Array& self, nb::handle axis, double correction, bool keepdims, nb::handle out) {
+      [name](const Array& self, AxisArg axis, double correction, bool keepdims, ArrayArg out) {
         Axes axes = to_optional_axes(name, axis);
         return with_out(name, out, [&](const Array* target) { return F(self, axes, correction, keepdims, target); });
       },
@@ -55,7 +55,7 @@ template <Place F>
 void bind_place(nb::class_<Array>& c, const char* name, const char* doc) {
   c.def(
       name,
-      [name](const Array& self, nb::handle axis, bool keepdims, nb::handle out) {
+      [name](const Array& self, IntArg axis, bool keepdims, ArrayArg out) {
         std::optional<int64_t> along = one_axis(name, axis);
         return with_out(name, out, [&](const Array* target) { return F(self, along, keepdims, target); });
       },
@@ -78,7 +78,7 @@ void bind_array_methods(nb::class_<Array>& c) {
   bind_place<&argmin>(c, "argmin", "First index of the smallest element along an axis, or in the flattened array.");
   c.def(
       "cumsum",
-      [](const Array& self, nb::handle axis, nb::handle dtype, nb::handle out) {
+      [](const Array& self, IntArg axis, DTypeArg dtype, ArrayArg out) {
         std::optional<int64_t> along = one_axis("cumsum", axis);
         std::optional<DType> type = to_optional_dtype(dtype);
         return with_out("cumsum", out, [&](const Array* target) { return cumsum(self, along, type, target); });
@@ -86,7 +86,7 @@ void bind_array_methods(nb::class_<Array>& c) {
       "axis"_a = nb::none(), "dtype"_a = nb::none(), "out"_a = nb::none(), "Running sums along an axis.");
   c.def(
       "fill",
-      [](const Array& self, nb::handle value) {
+      [](const Array& self, NumberArg value) {
         Scalar number = to_scalar("fill", "value", value);
         in_scope([&] { return gpukit::fill(self, number), 0; });
       },

@@ -13,12 +13,12 @@ using Binary = Array (*)(const Operand&, const Operand&, const Array*);
 
 ArrayObject not_implemented() { return nb::borrow(Py_NotImplemented); }
 
-template <Binary F>
+template <Binary F, typename Other = OperandArg>
 void bind_binary(nb::class_<Array>& c, const char* op, const char* forward, const char* reflected,
                  const char* in_place) {
   c.def(
       forward,
-      [op](const Array& self, nb::handle other) -> ArrayObject {
+      [op](const Array& self, Other other) -> ArrayObject {
         auto operand = try_operand(op, other);
         if (!operand) return not_implemented();
         return wrap(in_scope([&] { return F(self, *operand, nullptr); }));
@@ -27,7 +27,7 @@ void bind_binary(nb::class_<Array>& c, const char* op, const char* forward, cons
   if (reflected != nullptr) {
     c.def(
         reflected,
-        [op](const Array& self, nb::handle other) -> ArrayObject {
+        [op](const Array& self, Other other) -> ArrayObject {
           auto operand = try_operand(op, other);
           if (!operand) return not_implemented();
           return wrap(in_scope([&] { return F(*operand, self, nullptr); }));
@@ -37,7 +37,7 @@ void bind_binary(nb::class_<Array>& c, const char* op, const char* forward, cons
   if (in_place != nullptr) {
     c.def(
         in_place,
-        [op](nb::handle handle, nb::handle other) -> ArrayObject {
+        [op](nb::handle handle, Other other) -> ArrayObject {
           auto operand = try_operand(op, other);
           if (!operand) return not_implemented();
           const Array& self = to_array(op, "self", handle);
@@ -74,8 +74,8 @@ void bind_array_operators(nb::class_<Array>& c) {
   bind_binary<&bitwise_xor>(c, "bitwise_xor", "__xor__", "__rxor__", "__ixor__");
   bind_binary<&bitwise_left_shift>(c, "bitwise_left_shift", "__lshift__", "__rlshift__", "__ilshift__");
   bind_binary<&bitwise_right_shift>(c, "bitwise_right_shift", "__rshift__", "__rrshift__", "__irshift__");
-  bind_binary<&equal>(c, "equal", "__eq__", nullptr, nullptr);
-  bind_binary<&not_equal>(c, "not_equal", "__ne__", nullptr, nullptr);
+  bind_binary<&equal, nb::handle>(c, "equal", "__eq__", nullptr, nullptr);
+  bind_binary<&not_equal, nb::handle>(c, "not_equal", "__ne__", nullptr, nullptr);
   bind_binary<&less>(c, "less", "__lt__", nullptr, nullptr);
   bind_binary<&less_equal>(c, "less_equal", "__le__", nullptr, nullptr);
   bind_binary<&greater>(c, "greater", "__gt__", nullptr, nullptr);
@@ -85,12 +85,12 @@ void bind_array_operators(nb::class_<Array>& c) {
   bind_unary<&absolute>(c, "__abs__");
   bind_unary<&bitwise_invert>(c, "__invert__");
   c.def(
-      "__matmul__", [](nb::handle a, nb::handle b) { return matrix_product(a, b); }, nb::is_operator());
+      "__matmul__", [](nb::handle a, ArrayArg b) { return matrix_product(a, b); }, nb::is_operator());
   c.def(
-      "__rmatmul__", [](nb::handle b, nb::handle a) { return matrix_product(a, b); }, nb::is_operator());
+      "__rmatmul__", [](nb::handle b, ArrayArg a) { return matrix_product(a, b); }, nb::is_operator());
   c.def(
       "__imatmul__",
-      [](nb::handle a, nb::handle b) -> ArrayObject {
+      [](nb::handle a, ArrayArg b) -> ArrayObject {
         const Array *left = try_array(a), *right = try_array(b);
         if (left == nullptr || right == nullptr) return not_implemented();
         in_scope([&] { return matmul(*left, *right, left), 0; });

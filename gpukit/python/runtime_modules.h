@@ -1,4 +1,4 @@
-// The Python module pygpukit.runtime and its sub-modules, made by whoever asks first.
+// Sub-modules of the extension, made by whoever asks first.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -7,5 +7,7 @@ namespace gpukit::python {
 
 /// `name` is one of memory, scheduler, transfer, dispatch, device; empty gives the module itself.
 nanobind::module_ runtime_module(nanobind::module_& core, const char* name = "");
+/// What only the 0.2 series called so: pygpukit.compat.
+nanobind::module_ compat_module(nanobind::module_& core);
 
 }  // namespace gpukit::python

@@ -64,7 +64,7 @@ StreamPriority to_priority(nb::handle value) {
   }
 }
 
-StreamObject make_stream(nb::handle stream_handle, nb::handle priority, nb::handle device) {
+StreamObject make_stream(StreamArg stream_handle, Shown<"str | int"> priority, DeviceArg device) {
   if (nb::isinstance<StreamObject>(stream_handle)) {
     const StreamObject& other = nb::cast<StreamObject&>(stream_handle);
     return other.get(), StreamObject{other.stream};
@@ -101,7 +101,7 @@ void wait_stream(const driver::Stream& stream, const driver::Stream& other) {
   stream.wait(ready);
 }
 
-void stream_wait(const StreamObject& self, nb::handle other) {
+void stream_wait(const StreamObject& self, Shown<"Stream | CudaEvent"> other) {
   const auto stream = self.get();
   if (nb::isinstance<EventObject>(other)) {
     const EventObject& event = nb::cast<EventObject&>(other);
@@ -116,7 +116,7 @@ void stream_wait(const StreamObject& self, nb::handle other) {
 
 // Events
 
-void event_record(EventObject& self, nb::handle stream) {
+void event_record(EventObject& self, StreamArg stream) {
   auto target = stream.is_none() && self.event != nullptr
                     ? session_stream(self.event->context().device())
                     : to_stream("CudaEvent.record", stream, to_device(nb::none()));
@@ -222,7 +222,7 @@ void bind_streams(nb::module_& m) {
                            "A queue of work on one device. `with stream:` makes it the current stream of its device.")
       .def(
           "__init__",
-          [](StreamObject* self, nb::handle stream_handle, nb::handle priority, nb::handle device) {
+          [](StreamObject* self, StreamArg stream_handle, Shown<"str | int"> priority, DeviceArg device) {
             new (self) StreamObject(make_stream(stream_handle, priority, device));
           },
           "stream_handle"_a = nb::none(), "priority"_a = StreamPriority::low, "device"_a = nb::none(),
@@ -281,7 +281,7 @@ void bind_streams(nb::module_& m) {
 
   m.def(
       "current_stream",
-      [](nb::handle device) {
+      [](DeviceArg device) {
         auto stream = entered_stream(to_device(device));
         remember(stream);
         return StreamObject{std::move(stream)};

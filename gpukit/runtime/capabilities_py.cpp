@@ -53,7 +53,7 @@ void bind_capabilities(nb::module_& core) {
       .def(nb::init<int>(), "sm_version"_a = 86)
       .def_static(
           "of",
-          [](nb::handle device) {
+          [](python::DeviceArg device) {
             const Device where = python::to_device(device);
             return python::in_scope([&] { return Caps::of(where); });
           },

@@ -19,7 +19,9 @@ namespace {
 
 double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-nb::tuple tuple_of(const PinnedManager::Freed& freed) { return nb::make_tuple(freed.should_free, freed.address); }
+using FreedTuple = nb::typed<nb::tuple, bool, int>;
+
+FreedTuple tuple_of(const PinnedManager::Freed& freed) { return nb::make_tuple(freed.should_free, freed.address); }
 
 std::string number(int64_t value) { return std::to_string(value); }
 
@@ -97,7 +99,7 @@ void bind_manager(nb::module_& m) {
           "allocate",
           [](Manager& self, int64_t size) {
             Manager::Allocation made = self.allocate(size);
-            return nb::make_tuple(made.id, made.bytes, made.reused);
+            return nb::typed<nb::tuple, int, int, bool>(nb::make_tuple(made.id, made.bytes, made.reused));
           },
           "size"_a,
           "(id, size_class, reused). Unless reused, the caller allocates size_class bytes and registers them. Raises "
@@ -113,7 +115,7 @@ void bind_manager(nb::module_& m) {
       .def(
           "free_task_blocks",
           [](Manager& self, const std::string& task_id) {
-            nb::list list;
+            nb::typed<nb::list, FreedTuple> list;
             for (const auto& freed : self.free_task_blocks(task_id)) list.append(tuple_of(freed));
             return list;
           },

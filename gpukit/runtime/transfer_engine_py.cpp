@@ -136,13 +136,13 @@ void wait(const Future& self, const char* op, std::optional<double> timeout) {
     throw DeadlineError(std::string(op) + ": " + repr_of(self.transfer->record()) + " is not over");
 }
 
-nb::object result(const Future& self, std::optional<double> timeout) {
+AnyObject result(const Future& self, std::optional<double> timeout) {
   wait(self, "TransferFuture.result", timeout);
   self.completion().rethrow();
   return self.value;
 }
 
-nb::object exception(const Future& self, std::optional<double> timeout) {
+ShownObject<"BaseException | None"> exception(const Future& self, std::optional<double> timeout) {
   wait(self, "TransferFuture.exception", timeout);
   try {
     self.completion().rethrow();
@@ -176,19 +176,21 @@ void bind_future(nb::module_& m) {
           "False when it is too late.")
       .def(
           "add_done_callback",
-          [](nb::object self, nb::object callback) {
+          [](nb::object self, ShownObject<"collections.abc.Callable[[TransferFuture], typing.Any]"> callback) {
             auto& future = nb::cast<Future&>(self);
             future.transfer->completion()->add_callback(
                 call_later(nb::cpp_function([self, callback] { callback(self); })));
           },
           "callback"_a, "Calls callback(future) on another thread once it is over.")
-      .def("__await__",
-           [](nb::object self) {
-             auto& future = nb::cast<Future&>(self);
-             return await_completion(
-                 [&](std::function<void()> done) { future.transfer->completion()->add_callback(std::move(done)); },
-                 nb::cpp_function([self] { return result(nb::cast<Future&>(self), std::nullopt); }));
-           })
+      .def(
+          "__await__",
+          [](nb::object self) {
+            auto& future = nb::cast<Future&>(self);
+            return await_completion(
+                [&](std::function<void()> done) { future.transfer->completion()->add_callback(std::move(done)); },
+                nb::cpp_function([self] { return result(nb::cast<Future&>(self), std::nullopt); }));
+          },
+          nb::sig("def __await__(self) -> collections.abc.Generator[typing.Any, None, typing.Any]"))
       .def_prop_ro("state", [](const Future& f) { return TransferStateObject{f.transfer->record().state}; })
       .def_prop_ro(
           "operation", [](const Future& f) { return TransferOpObject{f.transfer->record()}; },
@@ -254,14 +256,14 @@ Future start(const char* op, TransferType type, const Array& array, std::shared_
   return {std::move(transfer), std::move(value)};
 }
 
-Future copy_in(nb::handle array, nb::handle data, int priority) {
+Future copy_in(ArrayArg array, BufferArg data, int priority) {
   const char* op = "copy_to_device_async";
   const Array& target = to_array(op, "array", array);
   return start(op, TransferType::h2d, target, host_side(op, "data", data, target, PyBUF_C_CONTIGUOUS), priority,
                nb::borrow(array));
 }
 
-Future copy_out(nb::handle array, nb::handle out, int priority) {
+Future copy_out(ArrayArg array, BufferArg out, int priority) {
   const char* op = "copy_to_host_async";
   const Array& source = to_array(op, "array", array);
   nb::object target = out.is_none()
@@ -284,7 +286,7 @@ struct PinnedMemory {
   }
 };
 
-nb::object pinned_empty(nb::handle shape, nb::handle dtype, nb::handle device) {
+ShownObject<"pygpukit.typing.HostArray"> pinned_empty(ShapeArg shape, DTypeArg dtype, DeviceArg device) {
   const Dims dims = to_dims("pinned_empty", shape);
   const DType type = to_dtype(dtype);
   const auto bytes = static_cast<size_t>(checked_bytes("pinned_empty", dims, itemsize(type)));
@@ -307,7 +309,7 @@ struct EngineObject {
   }
 };
 
-const EngineObject& check_device(const EngineObject& self, const char* op, nb::handle array) {
+const EngineObject& check_device(const EngineObject& self, const char* op, ArrayArg array) {
   Device device = to_array(op, "array", array).device();
   if (!(device == self.device)) throw ArgumentError(op, "array", "be on " + str(self.device), str(device));
   return self;
@@ -326,14 +328,14 @@ void bind_engine(nb::module_& m) {
       .def_prop_ro("device", [](const EngineObject& e) { return e.device; })
       .def(
           "copy_to_device_async",
-          [](const EngineObject& self, nb::handle array, nb::handle data, int priority) {
+          [](const EngineObject& self, ArrayArg array, BufferArg data, int priority) {
             check_device(self, "copy_to_device_async", array);
             return copy_in(array, data, priority);
           },
           "array"_a, "data"_a, "priority"_a = 0, kInDoc)
       .def(
           "copy_to_host_async",
-          [](const EngineObject& self, nb::handle array, nb::handle out, int priority) {
+          [](const EngineObject& self, ArrayArg array, BufferArg out, int priority) {
             check_device(self, "copy_to_host_async", array);
             return copy_out(array, out, priority);
           },
@@ -367,7 +369,7 @@ void bind_engine(nb::module_& m) {
           "Gives unused page-locked memory back; the number of bytes.")
       .def("__repr__", [](const EngineObject& e) { return "TransferEngine(device=" + str(e.device) + ")"; });
   m.def(
-      "transfers", [](nb::handle device) { return EngineObject{to_device(device)}; }, "device"_a = nb::none(),
+      "transfers", [](DeviceArg device) { return EngineObject{to_device(device)}; }, "device"_a = nb::none(),
       "The transfer engine of a device.");
   m.def("pinned_empty", &pinned_empty, "shape"_a, "dtype"_a = "float32", "device"_a = nb::none(),
         "A NumPy array in page-locked memory, not initialised: copies to and from it are made directly.");

@@ -184,7 +184,7 @@ int64_t execute_all(QueueObject& self, const std::vector<TransferRecord>& record
   return done;
 }
 
-TransferOpObject execute(QueueObject& self, nb::handle op) {
+TransferOpObject execute(QueueObject& self, Shown<"TransferOp | int"> op) {
   const char* name = "AsyncTransferEngine.execute";
   const uint64_t id = nb::isinstance<TransferOpObject>(op) ? nb::cast<const TransferOpObject&>(op).record.id
                                                            : static_cast<uint64_t>(to_int(name, "op", op));
@@ -217,7 +217,7 @@ void bind_queue(nb::module_& m) {
                     "the copies, or the caller does and says so. For arrays use transfers(), which does it all.")
       .def(
           "__init__",
-          [](Queue* self, int64_t max_concurrent, nb::handle device) {
+          [](Queue* self, int64_t max_concurrent, DeviceArg device) {
             new (self) Queue(max_concurrent, to_device(device));
           },
           "max_concurrent"_a = 4, "device"_a = nb::none())

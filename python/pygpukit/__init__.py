@@ -137,13 +137,18 @@ from pygpukit.jit import (
 )
 
 # After the star above, which brings the extension's own sub-module of that name.
-import pygpukit.random as random  # noqa: F401  # isort: skip
+import pygpukit.random as random  # type: ignore[no-redef]  # noqa: F401  # isort: skip
 
 if _TYPE_CHECKING:
     from pygpukit import benchmark as benchmark
+    from pygpukit import compat as compat
     from pygpukit import core as core
+    from pygpukit import memory as memory
     from pygpukit import ops as ops
+    from pygpukit import scheduler as scheduler
     from pygpukit import testing as testing
+    from pygpukit import typing as typing
+    from pygpukit._core._compat import *  # noqa: F403
 
 device = _Device
 __version__: str = _startup.connect()

@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable, Container
 from types import ModuleType
 from typing import Any
 
 from pygpukit import _core
 
+# What the extension binds for pygpukit.compat: these names answer in `pygpukit` and `pygpukit.ops` too.
+OLD_NAMES = tuple(name for name in dir(_core._compat) if not name.startswith("_"))
+
 # Sub-modules that are imported when first asked for.
-_LAZY = ("benchmark", "core", "memory", "ops", "scheduler", "testing")
+_LAZY = ("benchmark", "compat", "core", "memory", "ops", "scheduler", "testing", "typing")
 
 # `gp.bool` exists, but `from pygpukit import *` must not hide the builtin.
 _ALIASES = {"bool": ("pygpukit.core.dtypes", "bool_")}
@@ -39,10 +43,10 @@ def alias_runtime(name: str) -> None:
 
 
 def public_names(namespace: dict[str, Any]) -> list[str]:
-    """Everything without an underscore that the package defines, and the lazy sub-modules."""
+    """Everything without an underscore that the package defines, the lazy sub-modules, and last the names of 0.2."""
     hidden = {"annotations"}
     names = {name for name in namespace if not name.startswith("_")} - hidden
-    return sorted(names | set(_LAZY) | {"__version__"})
+    return [*sorted(names | set(_LAZY) | {"__version__"}), *OLD_NAMES]
 
 
 def names_with_lazy(namespace: dict[str, Any]) -> list[str]:
@@ -50,10 +54,28 @@ def names_with_lazy(namespace: dict[str, Any]) -> list[str]:
 
 
 def load_lazily(name: str) -> object:
-    """A sub-module, or AttributeError."""
+    """A sub-module, an alias or a name of 0.2, or AttributeError."""
     if name in _LAZY:
         return importlib.import_module(f"pygpukit.{name}")
     if name in _ALIASES:
         module, attribute = _ALIASES[name]
         return getattr(importlib.import_module(module), attribute)
+    if name in OLD_NAMES:
+        return old_name(name)
     raise AttributeError(f"module 'pygpukit' has no attribute {name!r}")
+
+
+def old_name(name: str) -> object:
+    """A name of 0.2, loaded when first asked for."""
+    return getattr(importlib.import_module("pygpukit.compat"), name)
+
+
+def old_names(module: str, names: Container[str]) -> Callable[[str], object]:
+    """`__getattr__` of a module that answers to names of pygpukit.compat without having or listing them."""
+
+    def get(name: str) -> object:
+        if name in names:
+            return old_name(name)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return get

@@ -8,6 +8,7 @@ import pytest
 import pygpukit as gp
 
 MODULES = [
+    "pygpukit.compat", "pygpukit.compat.products",
     "pygpukit.core", "pygpukit.core.array", "pygpukit.core.backend", "pygpukit.core.device", "pygpukit.core.dtypes",
     "pygpukit.core.factory", "pygpukit.core.memory", "pygpukit.core.stream", "pygpukit.jit", "pygpukit.jit.compiler",
     "pygpukit.ops", "pygpukit.ops.basic", "pygpukit.ops.elementwise", "pygpukit.ops.unary", "pygpukit.ops.reduction",
@@ -91,3 +92,44 @@ def test_assert_allclose(device):
     with pytest.raises(AssertionError, match="mine"):
         assert_allclose(gp.asarray([1.0]), [1.0 + 1e-3], err_msg="mine")
     assert_allclose(gp.asarray([1.0]), [1.0 + 1e-3], rtol=1e-2)
+
+
+OLD = """
+transpose_3d_021 transpose_3d_012 transpose_4d_0213 transpose_4d_0132 concat_axis0 repeat_interleave_axis1 reshape_copy
+cast_f32_to_bf16 cast_f32_to_f16 cast_bf16_to_f32 cast_f16_to_f32 add_inplace mul_inplace copy_device_to_device_offset
+"""
+
+
+def test_names_of_0_2_live_in_compat_and_answer_where_they_were():
+    assert {*OLD.split()} == {name for name in dir(gp._core._compat) if not name.startswith("_")}
+    for name in OLD.split():
+        found = getattr(gp.compat, name)
+        assert getattr(gp, name) is found and name in gp.compat.__all__
+        if not name.startswith("copy_"):
+            assert getattr(gp.ops, name) is found
+            assert getattr(importlib.import_module("pygpukit.ops.basic"), name) is found
+    for module, name in [
+        ("ops.tensor", "transpose_3d_021"), ("ops.elementwise", "add_inplace"), ("core", "copy_device_to_device_offset"),
+        ("core.memory", "copy_device_to_device_offset"), ("core.memory", "copy_to_device_async_raw_stream"),
+    ]:  # fmt: skip
+        assert getattr(importlib.import_module(f"pygpukit.{module}"), name) is getattr(gp.compat, name)
+    products = importlib.import_module("pygpukit.ops.matmul")
+    for name in gp.compat.products.__all__:
+        assert getattr(products, name) is getattr(gp.ops, name) is getattr(gp.compat, name)
+
+
+@pytest.mark.parametrize("name", ["", ".ops", ".core", ".core.memory", ".ops.elementwise"])
+def test_names_of_0_2_are_not_listed_first(name):
+    module = importlib.import_module(f"pygpukit{name}")
+    old = {*gp.compat.__all__} & {*module.__all__}
+    assert old and not old & {*dir(module)}
+    assert {*module.__all__[-len(old) :]} == old
+    with pytest.raises(AttributeError, match=f"'{module.__name__}' has no attribute 'nothing_like_this'"):
+        _ = module.nothing_like_this
+
+
+def test_from_import_star_still_brings_them():
+    names = {}
+    exec("from pygpukit import *", names)
+    exec("from pygpukit.core.memory import *", names)
+    assert {*OLD.split(), "copy_to_device_async_raw_stream", "zeros"} <= names.keys()

@@ -11,13 +11,14 @@ using python::wrap;
 
 // Created while the session is entered, wrapped after it: to_device(None) asks the session.
 template <typename F>
-ArrayObject make(nb::handle device, F&& f) {
+ArrayObject make(python::DeviceArg device, F&& f) {
   std::optional<Device> where;
   if (!device.is_none()) where = python::to_device(device);
   return wrap(in_scope([&] { return f(where); }));
 }
 
-ArrayObject make_arange(nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype, nb::handle device) {
+ArrayObject make_arange(python::NumberArg start, python::NumberArg stop, python::NumberArg step, python::DTypeArg dtype,
+                        python::DeviceArg device) {
   const Scalar first = stop.is_none() ? Scalar(0) : to_scalar("arange", "start", start);
   const Scalar end = to_scalar("arange", "stop", stop.is_none() ? start : stop);
   const Scalar by = to_scalar("arange", "step", step);
@@ -37,7 +38,7 @@ void bind_create(nb::module_& m) {
   const auto constant = [&m](const char* name, Array (*f)(const Dims&, DType, std::optional<Device>), const char* doc) {
     m.def(
         name,
-        [name, f](nb::handle shape, nb::handle dtype, nb::handle device) {
+        [name, f](python::ShapeArg shape, python::DTypeArg dtype, python::DeviceArg device) {
           const Dims dims = python::to_dims(name, shape);
           const DType type = python::to_optional_dtype(dtype).value_or(DType::float32);
           return make(device, [&](std::optional<Device> where) { return f(dims, type, where); });
@@ -52,7 +53,7 @@ void bind_create(nb::module_& m) {
                          const char* doc) {
     m.def(
         name,
-        [name, f](nb::handle x, nb::handle dtype, nb::handle device) {
+        [name, f](python::ArrayArg x, python::DTypeArg dtype, python::DeviceArg device) {
           const Array& other = python::to_array(name, "x", x);
           const std::optional<DType> type = python::to_optional_dtype(dtype);
           return make(device, [&](std::optional<Device> where) { return f(other, type, where); });
@@ -66,7 +67,7 @@ void bind_create(nb::module_& m) {
 
   m.def(
       "full",
-      [](nb::handle shape, nb::handle fill_value, nb::handle dtype, nb::handle device) {
+      [](python::ShapeArg shape, python::NumberArg fill_value, python::DTypeArg dtype, python::DeviceArg device) {
         const Dims dims = python::to_dims("full", shape);
         const Scalar value = to_scalar("full", "fill_value", fill_value);
         const std::optional<DType> type = python::to_optional_dtype(dtype);
@@ -76,7 +77,7 @@ void bind_create(nb::module_& m) {
       "A new array filled with one value. Without a dtype: bool, int64, float32 or complex64 by the value's kind.");
   m.def(
       "full_like",
-      [](nb::handle x, nb::handle fill_value, nb::handle dtype, nb::handle device) {
+      [](python::ArrayArg x, python::NumberArg fill_value, python::DTypeArg dtype, python::DeviceArg device) {
         const Array& other = python::to_array("full_like", "x", x);
         const Scalar value = to_scalar("full_like", "fill_value", fill_value);
         const std::optional<DType> type = python::to_optional_dtype(dtype);
@@ -86,7 +87,8 @@ void bind_create(nb::module_& m) {
       "One value in the shape of x, with its dtype and device unless given.");
   m.def(
       "eye",
-      [](nb::handle n_rows, nb::handle n_cols, nb::handle k, nb::handle dtype, nb::handle device) {
+      [](python::IntArg n_rows, python::IntArg n_cols, python::IntArg k, python::DTypeArg dtype,
+         python::DeviceArg device) {
         const int64_t rows = python::to_int("eye", "n_rows", n_rows);
         std::optional<int64_t> columns;
         if (!n_cols.is_none()) columns = python::to_int("eye", "n_cols", n_cols);
@@ -102,7 +104,8 @@ void bind_create(nb::module_& m) {
         "is given.");
   m.def(
       "linspace",
-      [](nb::handle start, nb::handle stop, nb::handle num, nb::handle dtype, bool endpoint, nb::handle device) {
+      [](python::NumberArg start, python::NumberArg stop, python::IntArg num, python::DTypeArg dtype, bool endpoint,
+         python::DeviceArg device) {
         const double first = to_double("start", start), last = to_double("stop", stop);
         const int64_t count = python::to_int("linspace", "num", num);
         const std::optional<DType> type = python::to_optional_dtype(dtype);

@@ -4,6 +4,7 @@
 #include "gpukit/ops/elementwise/unary.h"
 #include "gpukit/ops/elementwise/where.h"
 #include "gpukit/python/bind.h"
+#include "gpukit/python/runtime_modules.h"
 
 namespace gpukit {
 
@@ -18,7 +19,7 @@ void binary(nb::module_& m, const char* name, const char* doc, const char* alias
     if (bound == nullptr) continue;
     m.def(
         bound,
-        [name](nb::handle a, nb::handle b, nb::handle out) {
+        [name](OperandArg a, OperandArg b, ArrayArg out) {
           const Operand x = to_operand(name, "a", a);
           const Operand y = to_operand(name, "b", b);
           return with_out(name, out, [&](const Array* target) { return F(x, y, target); });
@@ -33,7 +34,7 @@ void unary(nb::module_& m, const char* name, const char* doc, const char* alias 
     if (bound == nullptr) continue;
     m.def(
         bound,
-        [name](const ArrayObject& a, nb::handle out) {
+        [name](const ArrayObject& a, ArrayArg out) {
           const Array& x = to_array(name, "a", a);
           return with_out(name, out, [&](const Array* target) { return F(x, target); });
         },
@@ -45,7 +46,7 @@ template <Array (*F)(const Array&, const Array*)>
 void named_cast(nb::module_& m, const char* name, const char* doc) {
   m.def(
       name,
-      [name](const ArrayObject& src, nb::handle out) {
+      [name](const ArrayObject& src, ArrayArg out) {
         const Array& x = to_array(name, "src", src);
         return with_out(name, out, [&](const Array* target) { return F(x, target); });
       },
@@ -127,7 +128,7 @@ void bind_unary_functions(nb::module_& m) {
   unary<&bitwise_invert>(m, "bitwise_invert", "Every bit of integers; not, of bool.", "invert");
 }
 
-ArrayObject clamp_py(const ArrayObject& a, nb::handle min_val, nb::handle max_val, nb::handle out) {
+ArrayObject clamp_py(const ArrayObject& a, OperandArg min_val, OperandArg max_val, ArrayArg out) {
   const Array& x = to_array("clamp", "a", a);
   std::optional<Operand> low, high;
   if (!min_val.is_none()) low = to_operand("clamp", "min_val", min_val);
@@ -145,7 +146,7 @@ void bind_others(nb::module_& m) {
         "The array standard's name of clamp.");
   m.def(
       "where",
-      [](const ArrayObject& cond, nb::handle a, nb::handle b, nb::handle out) {
+      [](const ArrayObject& cond, OperandArg a, OperandArg b, ArrayArg out) {
         const Array& mask = to_array("where", "cond", cond);
         const Operand x = to_operand("where", "a", a);
         const Operand y = to_operand("where", "b", b);
@@ -156,7 +157,7 @@ void bind_others(nb::module_& m) {
 
   m.def(
       "astype",
-      [](const ArrayObject& x, nb::handle dtype, bool copy) {
+      [](const ArrayObject& x, DTypeArg dtype, bool copy) {
         const Array& input = to_array("astype", "x", x);
         const DType wanted = to_dtype(dtype);
         // Unchanged means the very object.
@@ -172,27 +173,6 @@ void bind_others(nb::module_& m) {
   m.def(
       "imag", [](const ArrayObject& x) { return wrap(imag(to_array("imag", "x", x))); }, "x"_a,
       "The imaginary part of a complex array, as a view.");
-  named_cast<&cast_f32_to_bf16>(m, "cast_f32_to_bf16", "float32 to bfloat16, to nearest even.");
-  named_cast<&cast_f32_to_f16>(m, "cast_f32_to_f16", "float32 to float16, to nearest even.");
-  named_cast<&cast_bf16_to_f32>(m, "cast_bf16_to_f32", "bfloat16 to float32.");
-  named_cast<&cast_f16_to_f32>(m, "cast_f16_to_f32", "float16 to float32.");
-
-  m.def(
-      "add_inplace",
-      [](const ArrayObject& a, nb::handle b) {
-        const Array& x = to_array("add_inplace", "a", a);
-        const Operand y = to_operand("add_inplace", "b", b);
-        in_scope([&] { return add_inplace(x, y), 0; });
-      },
-      "a"_a, "b"_a, "a += b.");
-  m.def(
-      "mul_inplace",
-      [](const ArrayObject& a, nb::handle b) {
-        const Array& x = to_array("mul_inplace", "a", a);
-        const Operand y = to_operand("mul_inplace", "b", b);
-        in_scope([&] { return multiply_inplace(x, y), 0; });
-      },
-      "a"_a, "b"_a, "a *= b.");
   m.def(
       "copy_to",
       [](const ArrayObject& src, const ArrayObject& dst) {
@@ -203,12 +183,37 @@ void bind_others(nb::module_& m) {
       "src"_a, "dst"_a, "Copies src into dst, which has the same dtype and as many elements.");
 }
 
+void bind_0_2_names(nb::module_&& compat) {
+  named_cast<&cast_f32_to_bf16>(compat, "cast_f32_to_bf16", "float32 to bfloat16, to nearest even.");
+  named_cast<&cast_f32_to_f16>(compat, "cast_f32_to_f16", "float32 to float16, to nearest even.");
+  named_cast<&cast_bf16_to_f32>(compat, "cast_bf16_to_f32", "bfloat16 to float32.");
+  named_cast<&cast_f16_to_f32>(compat, "cast_f16_to_f32", "float16 to float32.");
+
+  compat.def(
+      "add_inplace",
+      [](const ArrayObject& a, OperandArg b) {
+        const Array& x = to_array("add_inplace", "a", a);
+        const Operand y = to_operand("add_inplace", "b", b);
+        in_scope([&] { return add_inplace(x, y), 0; });
+      },
+      "a"_a, "b"_a, "a += b.");
+  compat.def(
+      "mul_inplace",
+      [](const ArrayObject& a, OperandArg b) {
+        const Array& x = to_array("mul_inplace", "a", a);
+        const Operand y = to_operand("mul_inplace", "b", b);
+        in_scope([&] { return multiply_inplace(x, y), 0; });
+      },
+      "a"_a, "b"_a, "a *= b.");
+}
+
 }  // namespace
 
 void bind_elementwise(nb::module_& m) {
   bind_binary_functions(m);
   bind_unary_functions(m);
   bind_others(m);
+  bind_0_2_names(compat_module(m));
 }
 
 }  // namespace gpukit

@@ -141,7 +141,7 @@ std::optional<int64_t> to_optional_int(const char* op, const char* argument, nb:
   return to_int(op, argument, value);
 }
 
-ArrayObject take_py(const ArrayObject& x, nb::handle indices, nb::handle axis, nb::handle out) {
+ArrayObject take_py(const ArrayObject& x, IndicesArg indices, IntArg axis, ArrayArg out) {
   const Array& source = to_array("take", "x", x);
   Indices where("take", indices);
   const std::optional<int64_t> along = to_optional_int("take", "axis", axis);
@@ -149,7 +149,7 @@ ArrayObject take_py(const ArrayObject& x, nb::handle indices, nb::handle axis, n
                   [&](const Array* target) { return take(source, where.on(source.device()), along, target); });
 }
 
-ArrayObject take_along_axis_py(const ArrayObject& x, nb::handle indices, int64_t axis, nb::handle out) {
+ArrayObject take_along_axis_py(const ArrayObject& x, IndicesArg indices, int64_t axis, ArrayArg out) {
   const Array& source = to_array("gather", "x", x);
   Indices where("gather", indices);
   return with_out("gather", out, [&](const Array* target) {
@@ -157,7 +157,7 @@ ArrayObject take_along_axis_py(const ArrayObject& x, nb::handle indices, int64_t
   });
 }
 
-void put_along_axis_py(const ArrayObject& x, nb::handle indices, nb::handle values, int64_t axis) {
+void put_along_axis_py(const ArrayObject& x, IndicesArg indices, OperandArg values, int64_t axis) {
   const Array& target = to_array("scatter", "x", x);
   Indices where("scatter", indices);
   const Operand given = to_operand("scatter", "values", values);
@@ -165,7 +165,7 @@ void put_along_axis_py(const ArrayObject& x, nb::handle indices, nb::handle valu
   put_along_axis(target, where.on(target.device()), given, axis);
 }
 
-ArrayObject scatter_py(const ArrayObject& x, nb::handle indices, nb::handle values, int64_t axis, nb::handle out) {
+ArrayObject scatter_py(const ArrayObject& x, IndicesArg indices, OperandArg values, int64_t axis, ArrayArg out) {
   const Array& source = to_array("scatter", "x", x);
   Indices where("scatter", indices);
   const Operand given = to_operand("scatter", "values", values);
@@ -186,7 +186,7 @@ ArrayObject argwhere_py(const ArrayObject& x) {
   return wrap(in_scope([&] { return argwhere(source); }));
 }
 
-ArrayObject compress_py(nb::handle condition, const ArrayObject& x, nb::handle axis) {
+ArrayObject compress_py(IndicesArg condition, const ArrayObject& x, IntArg axis) {
   const Array& source = to_array("compress", "x", x);
   Indices where("compress", condition);
   const std::optional<int64_t> along = to_optional_int("compress", "axis", axis);

@@ -6,10 +6,13 @@
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/manipulate/manipulate.h"
 #include "gpukit/python/bind.h"
+#include "gpukit/python/runtime_modules.h"
 
 namespace gpukit::python {
 
 namespace {
+
+using ArrayList = nb::typed<nb::list, Array>;
 
 /// A list, tuple or other iterable of GPUArrays.
 std::vector<Array> to_arrays(const char* op, nb::handle values) {
@@ -20,7 +23,7 @@ std::vector<Array> to_arrays(const char* op, nb::handle values) {
   return arrays;
 }
 
-nb::list to_list(std::vector<Array>&& arrays) {
+ArrayList to_list(std::vector<Array>&& arrays) {
   nb::list list;
   for (Array& array : arrays) list.append(wrap(std::move(array)));
   return list;
@@ -41,25 +44,25 @@ std::vector<int64_t> to_ints(const char* op, const char* argument, nb::handle va
   return ints;
 }
 
-ArrayObject concat_py(nb::handle arrays, nb::handle axis, nb::handle out) {
+ArrayObject concat_py(ArraysArg arrays, IntArg axis, ArrayArg out) {
   const std::vector<Array> parts = to_arrays("concat", arrays);
   const std::optional<int64_t> along = to_optional_int("concat", "axis", axis);
   return with_out("concat", out, [&](const Array* target) { return concat(parts, along, target); });
 }
 
-ArrayObject stack_py(nb::handle arrays, int64_t axis, nb::handle out) {
+ArrayObject stack_py(ArraysArg arrays, int64_t axis, ArrayArg out) {
   const std::vector<Array> parts = to_arrays("stack", arrays);
   return with_out("stack", out, [&](const Array* target) { return stack(parts, axis, target); });
 }
 
-nb::list split_py(const ArrayObject& x, nb::handle indices_or_sections, int64_t axis) {
+ArrayList split_py(const ArrayObject& x, IntsArg indices_or_sections, int64_t axis) {
   const Array& source = to_array("split", "x", x);
   if (is_one_int(indices_or_sections))
     return to_list(split(source, to_int("split", "indices_or_sections", indices_or_sections), axis));
   return to_list(split_at(source, to_ints("split", "indices_or_sections", indices_or_sections), axis));
 }
 
-ArrayObject repeat_py(const ArrayObject& x, nb::handle repeats, nb::handle axis, nb::handle out) {
+ArrayObject repeat_py(const ArrayObject& x, IntsArg repeats, IntArg axis, ArrayArg out) {
   const Array& source = to_array("repeat", "x", x);
   const std::optional<int64_t> along = to_optional_int("repeat", "axis", axis);
   if (is_one_int(repeats)) {
@@ -70,7 +73,7 @@ ArrayObject repeat_py(const ArrayObject& x, nb::handle repeats, nb::handle axis,
   return with_out("repeat", out, [&](const Array* target) { return repeat(source, counts, along, target); });
 }
 
-ArrayObject tile_py(const ArrayObject& x, nb::handle repetitions, nb::handle out) {
+ArrayObject tile_py(const ArrayObject& x, IntsArg repetitions, ArrayArg out) {
   const Array& source = to_array("tile", "x", x);
   const Dims counts = to_dims("tile", repetitions);
   return with_out("tile", out, [&](const Array* target) { return tile(source, counts, target); });
@@ -100,8 +103,8 @@ std::vector<std::pair<int64_t, int64_t>> to_widths(nb::handle value, int rank) {
   return widths;
 }
 
-ArrayObject pad_py(const ArrayObject& x, nb::handle pad_width, const char* mode, nb::handle constant_values,
-                   nb::handle out) {
+ArrayObject pad_py(const ArrayObject& x, Shown<"pygpukit.typing.PadWidth"> pad_width, const char* mode,
+                   NumberArg constant_values, ArrayArg out) {
   const Array& source = to_array("pad", "x", x);
   const auto widths = to_widths(pad_width, source.ndim());
   const Scalar value = to_scalar("pad", "constant_values", constant_values);
@@ -116,24 +119,24 @@ ArrayObject pad_py(const ArrayObject& x, nb::handle pad_width, const char* mode,
   return with_out("pad", out, [&](const Array* target) { return pad(source, widths, how, value, target); });
 }
 
-ArrayObject roll_py(const ArrayObject& x, nb::handle shift, nb::handle axis, nb::handle out) {
+ArrayObject roll_py(const ArrayObject& x, IntsArg shift, AxisArg axis, ArrayArg out) {
   const Array& source = to_array("roll", "x", x);
   const Dims shifts = to_dims("roll", shift);
   const std::optional<Dims> axes = to_optional_axes("roll", axis);
   return with_out("roll", out, [&](const Array* target) { return roll(source, shifts, axes, target); });
 }
 
-ArrayObject permute_py(const ArrayObject& x, nb::handle axes) {
+ArrayObject permute_py(const ArrayObject& x, AxisArg axes) {
   return wrap(permute_dims(to_array("permute_dims", "x", x), to_dims("permute_dims", axes)));
 }
 
-ArrayObject reshape_py(const ArrayObject& x, nb::handle shape, std::optional<bool> copy) {
+ArrayObject reshape_py(const ArrayObject& x, ShapeArg shape, std::optional<bool> copy) {
   const Array& source = to_array("reshape", "x", x);
   const Dims wanted = to_dims("reshape", shape);
   return wrap(in_scope([&] { return reshape(source, wanted, copy); }));
 }
 
-ArrayObject reshape_copy_py(const ArrayObject& input, nb::handle new_shape, nb::handle out) {
+ArrayObject reshape_copy_py(const ArrayObject& input, ShapeArg new_shape, ArrayArg out) {
   const Array& source = to_array("reshape_copy", "input", input);
   std::optional<Dims> shape;
   if (!new_shape.is_none()) shape = to_dims("reshape_copy", new_shape);
@@ -143,7 +146,7 @@ ArrayObject reshape_copy_py(const ArrayObject& input, nb::handle new_shape, nb::
 void bind_transpose(nb::module_& m, const char* name, const Dims& axes, const char* doc) {
   m.def(
       name,
-      [name, axes](const ArrayObject& input, nb::handle out) {
+      [name, axes](const ArrayObject& input, ArrayArg out) {
         const Array& source = to_array(name, "input", input);
         return with_out(name, out, [&](const Array* target) { return transpose_copy(name, source, axes, target); });
       },
@@ -155,7 +158,7 @@ void bind_views(nb::module_& m) {
   m.def("permute", &permute_py, "x"_a, "axes"_a, "A view with the axes in the given order.");
   m.def(
       "moveaxis",
-      [](const ArrayObject& x, nb::handle source, nb::handle destination) {
+      [](const ArrayObject& x, AxisArg source, AxisArg destination) {
         return wrap(
             moveaxis(to_array("moveaxis", "x", x), to_dims("moveaxis", source), to_dims("moveaxis", destination)));
       },
@@ -168,35 +171,35 @@ void bind_views(nb::module_& m) {
       "x"_a, "axis1"_a, "axis2"_a, "A view with two axes exchanged.");
   m.def(
       "squeeze",
-      [](const ArrayObject& x, nb::handle axis) {
+      [](const ArrayObject& x, AxisArg axis) {
         return wrap(squeeze(to_array("squeeze", "x", x), to_optional_axes("squeeze", axis)));
       },
       "x"_a, "axis"_a = nb::none(), "A view without the named axes of size 1, or without any.");
   m.def(
       "expand_dims",
-      [](const ArrayObject& x, nb::handle axis) {
+      [](const ArrayObject& x, AxisArg axis) {
         return wrap(expand_dims(to_array("expand_dims", "x", x), to_dims("expand_dims", axis)));
       },
       "x"_a, "axis"_a = 0, "A view with new axes of size 1.");
   m.def(
       "broadcast_to",
-      [](const ArrayObject& x, nb::handle shape) {
+      [](const ArrayObject& x, ShapeArg shape) {
         return wrap(broadcast_to(to_array("broadcast_to", "x", x), to_dims("broadcast_to", shape)));
       },
       "x"_a, "shape"_a, "A view of the shape x broadcasts to; writes that would reach an element twice are refused.");
   m.def(
       "expand",
-      [](const ArrayObject& x, nb::handle shape) {
+      [](const ArrayObject& x, ShapeArg shape) {
         return wrap(expand(to_array("expand", "x", x), to_dims("expand", shape)));
       },
       "x"_a, "shape"_a, "broadcast_to where -1 keeps the size of an axis.");
   m.def(
       "broadcast_arrays",
       [](const nb::args& arrays) { return to_list(broadcast_arrays(to_arrays("broadcast_arrays", arrays))); },
-      "arrays"_a, "Views of one shape.");
+      "arrays"_a, nb::sig("def broadcast_arrays(*arrays: GPUArray) -> list[GPUArray]"), "Views of one shape.");
   m.def(
       "flip",
-      [](const ArrayObject& x, nb::handle axis) {
+      [](const ArrayObject& x, AxisArg axis) {
         return wrap(flip(to_array("flip", "x", x), to_optional_axes("flip", axis)));
       },
       "x"_a, "axis"_a = nb::none(), "A view with the elements in reverse order along the axes, or along all.");
@@ -259,28 +262,29 @@ void bind_manipulate(nb::module_& m) {
   using namespace python;
   bind_views(m);
   bind_copies(m);
-  m.def(
+  nb::module_ compat = compat_module(m);
+  compat.def(
       "concat_axis0",
       [](const ArrayObject& a, const ArrayObject& b) {
         const Array &first = to_array("concat_axis0", "a", a), &second = to_array("concat_axis0", "b", b);
         return wrap(in_scope([&] { return concat_axis0(first, second); }));
       },
       "a"_a, "b"_a, "Two arrays of one dtype joined along the first axis.");
-  m.def(
+  compat.def(
       "repeat_interleave_axis1",
       [](const ArrayObject& input, int64_t repeats) {
         const Array& source = to_array("repeat_interleave_axis1", "input", input);
         return wrap(in_scope([&] { return repeat_interleave_axis1(source, repeats); }));
       },
       "input"_a, "repeats"_a, "[d0, d1, d2] to [d0, d1 * repeats, d2], each slice repeated in a row.");
-  bind_transpose(m, "transpose_3d_021", {1, 0, 2},
+  bind_transpose(compat, "transpose_3d_021", {1, 0, 2},
                  "A copy with axes 0 and 1 exchanged: [d0, d1, d2] to [d1, d0, d2], despite the name.");
-  bind_transpose(m, "transpose_3d_012", {0, 2, 1},
+  bind_transpose(compat, "transpose_3d_012", {0, 2, 1},
                  "A copy with axes 1 and 2 exchanged: [d0, d1, d2] to [d0, d2, d1], despite the name.");
-  bind_transpose(m, "transpose_4d_0213", {0, 2, 1, 3}, "A copy with axes 1 and 2 exchanged.");
-  bind_transpose(m, "transpose_4d_0132", {0, 1, 3, 2}, "A copy with axes 2 and 3 exchanged.");
-  m.def("reshape_copy", &reshape_copy_py, "input"_a, "new_shape"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
-        "A copy in new_shape, or in the shape of out.");
+  bind_transpose(compat, "transpose_4d_0213", {0, 2, 1, 3}, "A copy with axes 1 and 2 exchanged.");
+  bind_transpose(compat, "transpose_4d_0132", {0, 1, 3, 2}, "A copy with axes 2 and 3 exchanged.");
+  compat.def("reshape_copy", &reshape_copy_py, "input"_a, "new_shape"_a = nb::none(), nb::kw_only(),
+             "out"_a = nb::none(), "A copy in new_shape, or in the shape of out.");
 }
 
 }  // namespace gpukit

@@ -11,7 +11,7 @@
 namespace gpukit {
 namespace {
 
-Activation to_activation(nb::handle activation) {
+Activation to_activation(python::StringArg activation) {
   if (activation.is_none()) return Activation::none;
   std::string text;
   if (nb::try_cast(activation, text)) {
@@ -73,8 +73,8 @@ void bind_linear(nb::module_& m) {
       "Median host microseconds of one linear(input, weight, out=out) called from C++, on an idle stream.");
   m.def(
       "linear",
-      [](nb::handle input, nb::handle weight, nb::handle bias, nb::handle activation, nb::handle residual, double alpha,
-         nb::handle out) {
+      [](python::ArrayArg input, python::ArrayArg weight, python::ArrayArg bias, python::StringArg activation,
+         python::ArrayArg residual, double alpha, python::ArrayArg out) {
         const Array& x = python::to_array("linear", "input", input);
         const LinearOptions options{to_optional("bias", bias), to_activation(activation),
                                     to_optional("residual", residual), static_cast<float>(alpha)};
@@ -89,7 +89,7 @@ void bind_linear(nb::module_& m) {
       "activation: 'relu', 'gelu' (the tanh form), 'silu' or None. Computed in float32 and rounded once.");
   m.def(
       "linear_swiglu",
-      [](nb::handle input, nb::handle gate, nb::handle up, nb::handle out) {
+      [](python::ArrayArg input, python::ArrayArg gate, python::ArrayArg up, python::ArrayArg out) {
         const Array& x = python::to_array("linear_swiglu", "input", input);
         return with_matrix("linear_swiglu", "gate", gate, [&](const auto& g) {
           using Matrix = std::remove_cvref_t<decltype(g)>;
@@ -104,7 +104,7 @@ void bind_linear(nb::module_& m) {
       "silu(input @ gate.T) * (input @ up.T) for input [..., k], gate and up [n, k], in one pass where the chip can.");
   m.def(
       "linear_bias_gelu",
-      [](nb::handle input, nb::handle weight, nb::handle bias, nb::handle out) {
+      [](python::ArrayArg input, python::ArrayArg weight, python::ArrayArg bias, python::ArrayArg out) {
         const Array& x = python::to_array("linear_bias_gelu", "input", input);
         const Array& w = python::to_array("linear_bias_gelu", "weight", weight);
         const Array& b = python::to_array("linear_bias_gelu", "bias", bias);

@@ -8,7 +8,7 @@
 namespace gpukit {
 namespace {
 
-MatmulPrecision to_precision(nb::handle use_tf32, nb::handle precision) {
+MatmulPrecision to_precision(python::BoolArg use_tf32, python::StringArg precision) {
   MatmulPrecision chosen = MatmulPrecision::automatic;
   if (!use_tf32.is_none()) {
     const int truth = PyObject_IsTrue(use_tf32.ptr());
@@ -25,7 +25,7 @@ MatmulPrecision to_precision(nb::handle use_tf32, nb::handle precision) {
   return named;
 }
 
-MatmulKernel to_kernel(nb::handle kernel) {
+MatmulKernel to_kernel(python::StringArg kernel) {
   if (kernel.is_none()) return MatmulKernel::automatic;
   std::string text;
   if (nb::try_cast(kernel, text)) {
@@ -39,7 +39,8 @@ MatmulKernel to_kernel(nb::handle kernel) {
                       nb::cast<std::string>(nb::str(kernel)));
 }
 
-MatmulOptions to_options(nb::handle use_tf32, nb::handle precision, nb::handle out_dtype, nb::handle kernel) {
+MatmulOptions to_options(python::BoolArg use_tf32, python::StringArg precision, python::DTypeArg out_dtype,
+                         python::StringArg kernel) {
   return {to_precision(use_tf32, precision), python::to_optional_dtype(out_dtype), to_kernel(kernel)};
 }
 
@@ -48,8 +49,8 @@ MatmulOptions to_options(nb::handle use_tf32, nb::handle precision, nb::handle o
 void bind_matmul(nb::module_& m) {
   m.def(
       "matmul",
-      [](nb::handle a, nb::handle b, nb::handle out, nb::handle use_tf32, nb::handle precision, nb::handle out_dtype,
-         nb::handle kernel) {
+      [](python::ArrayArg a, python::ArrayArg b, python::ArrayArg out, python::BoolArg use_tf32,
+         python::StringArg precision, python::DTypeArg out_dtype, python::StringArg kernel) {
         const Array& left = python::to_array("matmul", "a", a);
         const Array& right = python::to_array("matmul", "b", b);
         const MatmulOptions options = to_options(use_tf32, precision, out_dtype, kernel);
@@ -67,8 +68,8 @@ void bind_matmul(nb::module_& m) {
         "For measuring: matrix products of more than 64 rows take this tile of sm_90 alone; rows=0 ends it.");
   m.def(
       "explain_matmul",
-      [](nb::handle a, nb::handle b, nb::handle use_tf32, nb::handle precision, nb::handle out_dtype,
-         nb::handle kernel) {
+      [](python::ArrayArg a, python::ArrayArg b, python::BoolArg use_tf32, python::StringArg precision,
+         python::DTypeArg out_dtype, python::StringArg kernel) {
         const Array& left = python::to_array("explain_matmul", "a", a);
         const Array& right = python::to_array("explain_matmul", "b", b);
         const MatmulOptions options = to_options(use_tf32, precision, out_dtype, kernel);
@@ -80,7 +81,7 @@ void bind_matmul(nb::module_& m) {
       "sums.");
   m.def(
       "batched_matmul",
-      [](nb::handle a, nb::handle b, nb::handle out) {
+      [](python::ArrayArg a, python::ArrayArg b, python::ArrayArg out) {
         const Array& left = python::to_array("batched_matmul", "a", a);
         const Array& right = python::to_array("batched_matmul", "b", b);
         return python::with_out("batched_matmul", out,
@@ -99,8 +100,8 @@ void bind_matmul(nb::module_& m) {
       "x in the layout that the matrix kernels of a GPU read fastest: the last axis dense, every row at a multiple of "
       "16 bytes. x itself where it lies so, else a copy. For weights [n, k], codes and scales, once.");
   m.def(
-      "transpose", [](nb::handle a) { return python::wrap(transpose(python::to_array("transpose", "a", a))); }, "a"_a,
-      "The transposed view of a 2-D array.");
+      "transpose", [](python::ArrayArg a) { return python::wrap(transpose(python::to_array("transpose", "a", a))); },
+      "a"_a, "The transposed view of a 2-D array.");
 }
 
 }  // namespace gpukit

@@ -12,16 +12,17 @@ Array optional(const char* op, const char* argument, nb::handle value) {
   return array != nullptr ? *array : Array();
 }
 
-Quantized to_left(const char* op, nb::handle a, nb::handle scale, nb::handle tensor_scale) {
+Quantized to_left(const char* op, python::ArrayArg a, python::ArrayArg scale, python::ArrayArg tensor_scale) {
   return {
       python::to_array(op, "a", a), optional(op, "scale_a", scale), {}, optional(op, "tensor_scale_a", tensor_scale)};
 }
-Quantized to_right(const char* op, nb::handle b, nb::handle scale, nb::handle zero, nb::handle tensor_scale) {
+Quantized to_right(const char* op, python::ArrayArg b, python::ArrayArg scale, python::ArrayArg zero,
+                   python::ArrayArg tensor_scale) {
   return {python::to_array(op, "b", b), optional(op, "scale_b", scale), optional(op, "zero_b", zero),
           optional(op, "tensor_scale_b", tensor_scale)};
 }
 
-MatmulKernel to_kernel(const char* op, nb::handle kernel) {
+MatmulKernel to_kernel(const char* op, python::StringArg kernel) {
   if (kernel.is_none()) return MatmulKernel::automatic;
   std::string text;
   if (nb::try_cast(kernel, text)) {
@@ -31,8 +32,8 @@ MatmulKernel to_kernel(const char* op, nb::handle kernel) {
   throw ArgumentError(op, "kernel", "be 'wgmma', 'cublaslt' or None", nb::cast<std::string>(nb::str(kernel)));
 }
 
-ScaledMatmulOptions to_options(const char* op, float alpha, nb::handle bias, nb::handle out_dtype, nb::handle out_scale,
-                               nb::handle kernel = nb::none()) {
+ScaledMatmulOptions to_options(const char* op, float alpha, python::ArrayArg bias, python::DTypeArg out_dtype,
+                               python::ArrayArg out_scale, python::StringArg kernel = nb::none()) {
   return {alpha, optional(op, "bias", bias), python::to_optional_dtype(out_dtype), optional(op, "out_scale", out_scale),
           to_kernel(op, kernel)};
 }
@@ -43,9 +44,9 @@ void bind_scaled_matmul(nb::module_& m) {
   using namespace python;
   m.def(
       "scaled_matmul",
-      [](nb::handle a, nb::handle b, nb::handle scale_a, nb::handle scale_b, nb::handle zero_b,
-         nb::handle tensor_scale_a, nb::handle tensor_scale_b, float alpha, nb::handle bias, nb::handle out_dtype,
-         nb::handle out_scale, nb::handle kernel, nb::handle out) {
+      [](ArrayArg a, ArrayArg b, ArrayArg scale_a, ArrayArg scale_b, ArrayArg zero_b, ArrayArg tensor_scale_a,
+         ArrayArg tensor_scale_b, float alpha, ArrayArg bias, DTypeArg out_dtype, ArrayArg out_scale, StringArg kernel,
+         ArrayArg out) {
         constexpr const char* kOp = "scaled_matmul";
         const Quantized left = to_left(kOp, a, scale_a, tensor_scale_a);
         const Quantized right = to_right(kOp, b, scale_b, zero_b, tensor_scale_b);
@@ -66,9 +67,9 @@ void bind_scaled_matmul(nb::module_& m) {
       "sum.");
   m.def(
       "grouped_matmul",
-      [](nb::handle a, nb::handle b, nb::handle row_expert_ids, nb::handle scale_a, nb::handle scale_b,
-         nb::handle zero_b, nb::handle tensor_scale_a, nb::handle tensor_scale_b, float alpha, nb::handle bias,
-         nb::handle out_dtype, nb::handle out_scale, nb::handle out) {
+      [](ArrayArg a, ArrayArg b, ArrayArg row_expert_ids, ArrayArg scale_a, ArrayArg scale_b, ArrayArg zero_b,
+         ArrayArg tensor_scale_a, ArrayArg tensor_scale_b, float alpha, ArrayArg bias, DTypeArg out_dtype,
+         ArrayArg out_scale, ArrayArg out) {
         constexpr const char* kOp = "grouped_matmul";
         const Quantized left = to_left(kOp, a, scale_a, tensor_scale_a);
         const Quantized right = to_right(kOp, b, scale_b, zero_b, tensor_scale_b);
@@ -84,9 +85,9 @@ void bind_scaled_matmul(nb::module_& m) {
       "names.");
   m.def(
       "explain_grouped_matmul",
-      [](nb::handle a, nb::handle b, nb::handle row_expert_ids, nb::handle scale_a, nb::handle scale_b,
-         nb::handle zero_b, nb::handle tensor_scale_a, nb::handle tensor_scale_b, float alpha, nb::handle bias,
-         nb::handle out_dtype, nb::handle out_scale) {
+      [](ArrayArg a, ArrayArg b, ArrayArg row_expert_ids, ArrayArg scale_a, ArrayArg scale_b, ArrayArg zero_b,
+         ArrayArg tensor_scale_a, ArrayArg tensor_scale_b, float alpha, ArrayArg bias, DTypeArg out_dtype,
+         ArrayArg out_scale) {
         constexpr const char* kOp = "explain_grouped_matmul";
         const Quantized left = to_left(kOp, a, scale_a, tensor_scale_a);
         const Quantized right = to_right(kOp, b, scale_b, zero_b, tensor_scale_b);

@@ -7,7 +7,7 @@ void bind_norm(nb::module_& m) {
   using namespace python;
   m.def(
       "layernorm",
-      [](const ArrayObject& input, const ArrayObject& gamma, const ArrayObject& beta, double eps, nb::handle out) {
+      [](const ArrayObject& input, const ArrayObject& gamma, const ArrayObject& beta, double eps, ArrayArg out) {
         const Array& x = to_array("layernorm", "input", input);
         const Array& g = to_array("layernorm", "gamma", gamma);
         const Array& b = to_array("layernorm", "beta", beta);
@@ -17,7 +17,7 @@ void bind_norm(nb::module_& m) {
       "(x - mean) / sqrt(var + eps) * gamma + beta over the last axis.");
   m.def(
       "rmsnorm",
-      [](const ArrayObject& input, const ArrayObject& gamma, double eps, nb::handle out) {
+      [](const ArrayObject& input, const ArrayObject& gamma, double eps, ArrayArg out) {
         const Array& x = to_array("rmsnorm", "input", input);
         const Array& g = to_array("rmsnorm", "gamma", gamma);
         return with_out("rmsnorm", out, [&](const Array* target) { return rmsnorm(x, g, eps, target); });

@@ -68,8 +68,8 @@ void bind_quantize(nb::module_& m) {
   using namespace python;
   m.def(
       "quantize",
-      [](const ArrayObject& x, nb::handle format, nb::handle block, bool zero_point, bool tensor_scale,
-         nb::handle out) -> ArrayTuple {
+      [](const ArrayObject& x, DTypeArg format, Shown<"str | pygpukit.typing.ShapeLike"> block, bool zero_point,
+         bool tensor_scale, nb::typed<nb::handle, ArrayTuple> out) -> ArrayTuple {
         const Array& numbers = to_array("quantize", "x", x);
         const DType codes = to_format(format);
         const QuantizeOptions options{to_block(codes, block), zero_point, tensor_scale};
@@ -86,8 +86,8 @@ void bind_quantize(nb::module_& m) {
       "block is what shares a scale: 'tensor', 'row', a number of columns, or (rows, columns).");
   m.def(
       "dequantize",
-      [](const ArrayObject& data, const ArrayObject& scale, nb::handle zero, nb::handle tensor_scale, nb::handle dtype,
-         nb::handle out) {
+      [](const ArrayObject& data, const ArrayObject& scale, ArrayArg zero, ArrayArg tensor_scale, DTypeArg dtype,
+         ArrayArg out) {
         const auto optional = [](const char* argument, nb::handle value) {
           const Array* array = to_optional_array("dequantize", argument, value);
           return array != nullptr ? *array : Array();

@@ -15,7 +15,7 @@ using Plain = Array (*)(const Array&, const Axes&, bool, const Array*);
 using Spread = Array (*)(const Array&, const Axes&, double, bool, const Array*);
 using Place = Array (*)(const Array&, std::optional<int64_t>, bool, const Array*);
 
-std::optional<int64_t> one_axis(const char* op, nb::handle axis) {
+std::optional<int64_t> one_axis(const char* op, IntArg axis) {
   if (axis.is_none()) return std::nullopt;
   return to_int(op, "axis", axis);
 }
@@ -24,7 +24,7 @@ template <Typed F>
 void typed(nb::module_& m, const char* name, const char* doc) {
   m.def(
       name,
-      [name](const ArrayObject& a, nb::handle axis, bool keepdims, nb::handle dtype, nb::handle out) {
+      [name](const ArrayObject& a, AxisArg axis, bool keepdims, DTypeArg dtype, ArrayArg out) {
         const Array& x = to_array(name, "a", a);
         const Axes axes = to_optional_axes(name, axis);
         const std::optional<DType> type = to_optional_dtype(dtype);
@@ -38,7 +38,7 @@ template <Plain F>
 void plain(nb::module_& m, const char* name, const char* doc) {
   m.def(
       name,
-      [name](const ArrayObject& a, nb::handle axis, bool keepdims, nb::handle out) {
+      [name](const ArrayObject& a, AxisArg axis, bool keepdims, ArrayArg out) {
         const Array& x = to_array(name, "a", a);
         const Axes axes = to_optional_axes(name, axis);
         return with_out(name, out, [&](const Array* target) { return F(x, axes, keepdims, target); });
@@ -50,8 +50,8 @@ template <Spread F>
 void spread(nb::module_& m, const char* name, const char* doc) {
   m.def(
       name,
-      [name](const ArrayObject& a, nb::handle axis, bool keepdims, double correction, std::optional<double> ddof,
-             nb::handle out) {
+      [name](const ArrayObject& a, AxisArg axis, bool keepdims, double correction, std::optional<double> ddof,
+             ArrayArg out) {
         const Array& x = to_array(name, "a", a);
         if (ddof && correction != 0)
           throw ArgumentError(name, "ddof", "not be given beside correction", std::to_string(*ddof));
@@ -67,7 +67,7 @@ template <Place F>
 void place(nb::module_& m, const char* name, const char* doc) {
   m.def(
       name,
-      [name](const ArrayObject& a, nb::handle axis, bool keepdims, nb::handle out) {
+      [name](const ArrayObject& a, IntArg axis, bool keepdims, ArrayArg out) {
         const Array& x = to_array(name, "a", a);
         const std::optional<int64_t> along = one_axis(name, axis);
         return with_out(name, out, [&](const Array* target) { return F(x, along, keepdims, target); });
@@ -95,7 +95,7 @@ void bind_reduce(nb::module_& m) {
       "First index (int64) of the smallest element along an axis, or in the flattened array. The first NaN wins.");
   m.def(
       "sum_axis",
-      [](const ArrayObject& a, nb::handle axis, nb::handle out) {
+      [](const ArrayObject& a, AxisArg axis, ArrayArg out) {
         const Array& x = to_array("sum_axis", "a", a);
         const int64_t along = to_int("sum_axis", "axis", axis);
         return with_out("sum_axis", out, [&](const Array* target) { return sum_axis(x, along, target); });
@@ -103,7 +103,7 @@ void bind_reduce(nb::module_& m) {
       "a"_a, "axis"_a, nb::kw_only(), "out"_a = nb::none(), "Sum of a matrix along axis 0 or 1.");
   m.def(
       "cumsum",
-      [](const ArrayObject& a, nb::handle axis, nb::handle dtype, nb::handle out) {
+      [](const ArrayObject& a, IntArg axis, DTypeArg dtype, ArrayArg out) {
         const Array& x = to_array("cumsum", "a", a);
         const std::optional<int64_t> along = one_axis("cumsum", axis);
         const std::optional<DType> type = to_optional_dtype(dtype);

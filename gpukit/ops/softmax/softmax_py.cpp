@@ -7,7 +7,7 @@ void bind_softmax(nb::module_& m) {
   using namespace python;
   m.def(
       "softmax",
-      [](const ArrayObject& input, nb::handle axis, nb::handle out) {
+      [](const ArrayObject& input, IntArg axis, ArrayArg out) {
         const Array& x = to_array("softmax", "input", input);
         const int64_t along = to_int("softmax", "axis", axis);
         return with_out("softmax", out, [&](const Array* target) { return softmax(x, along, target); });

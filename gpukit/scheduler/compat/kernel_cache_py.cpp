@@ -48,7 +48,8 @@ void bind_values(nb::module_& m) {
       .def_ro("defines", &CompileOptions::defines, "(name, value) pairs.")
       .def_ro("includes", &CompileOptions::includes)
       .def(
-          "__eq__", [](const CompileOptions& a, const CompileOptions& b) { return a == b; }, nb::is_operator())
+          "__eq__", [](const CompileOptions& a, const CompileOptions& b) { return a == b; }, nb::is_operator(),
+          nb::sig("def __eq__(self, arg: object, /) -> bool"))
       .def("__repr__", [](const CompileOptions& o) {
         return "CompileOptions(" + quoted(o.compute_capability) + ", flags=" + std::to_string(o.flags.size()) +
                ", defines=" + std::to_string(o.defines.size()) + ", includes=" + std::to_string(o.includes.size()) +
@@ -168,7 +169,8 @@ void bind_persistent_values(nb::module_& m) {
       .def("hash", &ArchFingerprint::hash)
       .def("is_compatible", &ArchFingerprint::is_compatible, "other"_a, "True for the same SM version and driver.")
       .def(
-          "__eq__", [](const ArchFingerprint& a, const ArchFingerprint& b) { return a == b; }, nb::is_operator())
+          "__eq__", [](const ArchFingerprint& a, const ArchFingerprint& b) { return a == b; }, nb::is_operator(),
+          nb::sig("def __eq__(self, arg: object, /) -> bool"))
       .def("__hash__", &ArchFingerprint::hash)
       .def("__repr__", [](const ArchFingerprint& a) {
         return "ArchFingerprint(sm_version=" + std::to_string(a.sm_version) +

@@ -113,7 +113,9 @@ std::string text_of(const std::array<uint32_t, 3>& e) {
   return "(" + std::to_string(e[0]) + ", " + std::to_string(e[1]) + ", " + std::to_string(e[2]) + ")";
 }
 
-nb::tuple tuple_of(const std::array<uint32_t, 3>& e) { return nb::make_tuple(e[0], e[1], e[2]); }
+nb::typed<nb::tuple, int, int, int> tuple_of(const std::array<uint32_t, 3>& e) {
+  return nb::make_tuple(e[0], e[1], e[2]);
+}
 
 template <typename F>
 AsyncRequest changed(const AsyncRequest& from, F&& change) {
@@ -131,36 +133,46 @@ KernelResult wait(const KernelFuture& future, std::optional<double> timeout) {
   return *result;
 }
 
-nb::object output_of(const KernelResult& result) {
+python::ShownObject<"bytes | None"> output_of(const KernelResult& result) {
   if (!result.output) return nb::none();
   return nb::bytes(result.output->data(), result.output->size());
 }
 
 void bind_scopes(nb::module_& m) {
+  using Itself = python::ShownObject<"_Done">;
   nb::class_<Done>(m, "_Done", "An awaitable that is over; internal.")
-      .def("__await__", [](nb::object self) { return self; })
-      .def("__iter__", [](nb::object self) { return self; })
-      .def("__next__", [](Done& self) -> nb::object {
-        PyErr_SetObject(PyExc_StopIteration, self.value.ptr());
-        nb::raise_python_error();
-      });
+      .def("__await__", [](Itself self) { return self; })
+      .def("__iter__", [](Itself self) { return self; })
+      .def(
+          "__next__",
+          [](Done& self) -> nb::object {
+            PyErr_SetObject(PyExc_StopIteration, self.value.ptr());
+            nb::raise_python_error();
+          },
+          nb::sig("def __next__(self) -> typing.NoReturn"));
   nb::class_<SessionScopeObject>(m, "SessionScope",
                                  "`with scope:` or `async with scope:`: everything inside uses the stream, the SMs and "
                                  "the memory wall of a partition or context.")
-      .def("__enter__", &enter)
-      .def("__exit__", [](nb::handle self, nb::args) { return leave(self); })
+      .def("__enter__", &enter, nb::sig("def __enter__(self) -> typing.Any"))
+      .def(
+          "__exit__", [](nb::handle self, nb::args) { return leave(self); },
+          nb::sig("def __exit__(self, *args: object) -> None"))
       .def("__aenter__", [](nb::handle self) { return Done{enter(self)}; })
-      .def("__aexit__", [](nb::handle self, nb::args) { return Done{leave(self)}; })
+      .def(
+          "__aexit__", [](nb::handle self, nb::args) { return Done{leave(self)}; },
+          nb::sig("def __aexit__(self, *args: object) -> _Done"))
       .def("__repr__", [](const SessionScopeObject& self) { return "SessionScope(" + self.owner->what() + ")"; });
 }
 
 void bind_requests(nb::module_& m) {
+  using KernelObject = python::ShownObject<"collections.abc.Callable[..., typing.Any] | int">;
+  using ArgumentTuple = nb::typed<nb::tuple, nb::any, nb::ellipsis>;
   nb::class_<AsyncRequest>(m, "AsyncKernelRequest",
                            "What dispatch_async runs. kernel_handle is a kernel of gp.jit, any callable that submits "
                            "work, or an integer whose future is driven by the mark_future_* calls.")
       .def(
           "__init__",
-          [](AsyncRequest* self, nb::object handle) {
+          [](AsyncRequest* self, KernelObject handle) {
             if (!PyLong_Check(handle.ptr()) && PyCallable_Check(handle.ptr()) == 0) {
               throw ArgumentError("AsyncKernelRequest", "kernel_handle", "be a kernel, a callable or an integer",
                                   nb::repr(handle).c_str());
@@ -170,7 +182,7 @@ void bind_requests(nb::module_& m) {
           "kernel_handle"_a)
       .def_static(
           "linear",
-          [](nb::object handle, int64_t n_elements, int64_t block_size) {
+          [](KernelObject handle, int64_t n_elements, int64_t block_size) {
             return AsyncRequest{std::move(handle), nb::tuple(), LaunchExtent::linear(n_elements, block_size)};
           },
           "kernel_handle"_a, "n_elements"_a, "block_size"_a = 256, "One thread for each element.")
@@ -194,14 +206,14 @@ void bind_requests(nb::module_& m) {
           "bytes"_a, "The same with dynamic shared memory.")
       .def(
           "with_args",
-          [](const AsyncRequest& self, nb::object args) {
+          [](const AsyncRequest& self, python::Shown<"collections.abc.Iterable[typing.Any]"> args) {
             nb::object fixed = nb::steal(PySequence_Tuple(args.ptr()));
             if (!fixed.is_valid()) nb::raise_python_error();
             return changed(self, [&](AsyncRequest& r) { r.args = nb::borrow<nb::tuple>(fixed); });
           },
           "args"_a, "The same with other arguments.")
-      .def_prop_ro("kernel_handle", [](const AsyncRequest& r) { return r.handle; })
-      .def_prop_ro("args", [](const AsyncRequest& r) { return r.args; })
+      .def_prop_ro("kernel_handle", [](const AsyncRequest& r) { return KernelObject(r.handle); })
+      .def_prop_ro("args", [](const AsyncRequest& r) { return ArgumentTuple(r.args); })
       .def_prop_ro("grid", [](const AsyncRequest& r) { return tuple_of(r.extent.grid); })
       .def_prop_ro("block", [](const AsyncRequest& r) { return tuple_of(r.extent.block); })
       .def_prop_ro("shared_mem", [](const AsyncRequest& r) { return r.extent.shared_mem; })
@@ -261,17 +273,20 @@ void bind_futures(nb::module_& m) {
       .def("cancel", &KernelFuture::cancel, "True when it was not launched yet and never will be.")
       .def(
           "add_done_callback",
-          [](std::shared_ptr<KernelFuture> self, nb::object callback) {
+          [](std::shared_ptr<KernelFuture> self,
+             python::ShownObject<"collections.abc.Callable[[KernelFuture], typing.Any]"> callback) {
             self->completion()->add_callback(
                 python::call_later(nb::cpp_function([self, callback] { callback(self); })));
           },
           "callback"_a, "Calls callback(future) on another thread once it is over.")
-      .def("__await__",
-           [](std::shared_ptr<KernelFuture> self) {
-             return python::await_completion(
-                 [&](std::function<void()> done) { self->completion()->add_callback(std::move(done)); },
-                 nb::cpp_function([self] { return self->try_get(); }));
-           })
+      .def(
+          "__await__",
+          [](std::shared_ptr<KernelFuture> self) {
+            return python::await_completion(
+                [&](std::function<void()> done) { self->completion()->add_callback(std::move(done)); },
+                nb::cpp_function([self] { return self->try_get(); }));
+          },
+          nb::sig("def __await__(self) -> collections.abc.Generator[typing.Any, None, KernelResult]"))
       .def("__repr__", [](const KernelFuture& self) { return str(self); });
 }
 

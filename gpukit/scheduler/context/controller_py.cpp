@@ -56,7 +56,7 @@ std::optional<QosClass> to_qos(nb::handle value) {
                       nb::repr(value).c_str());
 }
 
-nb::object make_scope(const std::shared_ptr<ExecutionContext>& context, nb::object value) {
+python::ShownObject<"SessionScope"> make_scope(const std::shared_ptr<ExecutionContext>& context, nb::object value) {
   return nb::cast(SessionScopeObject{context, &context->session(), std::move(value)});
 }
 
@@ -211,8 +211,8 @@ void bind_stats(nb::module_& m) {
 void bind_contexts(nb::class_<ControllerObject>& c) {
   c.def(
        "create_context",
-       [](ControllerObject& self, const std::string& llm_id, int64_t max_vram, int64_t base_vram, nb::handle qos,
-          double compute, double bandwidth, int device_id, bool initialize) {
+       [](ControllerObject& self, const std::string& llm_id, int64_t max_vram, int64_t base_vram,
+          python::Shown<"QosClass | str"> qos, double compute, double bandwidth, int device_id, bool initialize) {
          const ContextOptions options{max_vram, base_vram, to_qos(qos), compute, bandwidth, device_id, initialize};
          return in_scope([&] { return self.controller.create_context(llm_id, options)->stream_id(); });
        },
@@ -262,7 +262,7 @@ void bind_contexts(nb::class_<ControllerObject>& c) {
           "llm_id"_a, "What a context has and uses, measured.")
       .def(
           "context_session",
-          [](const ControllerObject& self, const std::string& llm_id, nb::object value) {
+          [](const ControllerObject& self, const std::string& llm_id, python::AnyObject value) {
             return make_scope(self.controller.get("context_session", llm_id), std::move(value));
           },
           "llm_id"_a, "value"_a = nb::none(), "A scope for `with` and `async with`; entering gives value.")

@@ -49,7 +49,8 @@ void bind_requests(nb::module_& m) {
   nb::class_<LaunchConfig>(m, "LaunchConfig", "The shape of a launch.")
       .def(
           "__init__",
-          [](LaunchConfig* self, nb::handle grid, nb::handle block, int64_t shared_mem, int64_t stream_id) {
+          [](LaunchConfig* self, python::ExtentArg grid, python::ExtentArg block, int64_t shared_mem,
+             int64_t stream_id) {
             new (self) LaunchConfig(python::to_extent3("LaunchConfig", "grid", grid),
                                     python::to_extent3("LaunchConfig", "block", block), shared_mem, stream_id);
           },
@@ -64,7 +65,8 @@ void bind_requests(nb::module_& m) {
       .def_rw("shared_mem", &LaunchConfig::shared_mem, "Bytes of dynamic shared memory.")
       .def_rw("stream_id", &LaunchConfig::stream_id)
       .def(
-          "__eq__", [](const LaunchConfig& a, const LaunchConfig& b) { return a == b; }, nb::is_operator())
+          "__eq__", [](const LaunchConfig& a, const LaunchConfig& b) { return a == b; }, nb::is_operator(),
+          nb::sig("def __eq__(self, arg: object, /) -> bool"))
       .def("__repr__", &repr);
 
   nb::class_<KernelLaunchRequest>(m, "KernelLaunchRequest", "A launch that was asked for, as it stood then.")
@@ -214,7 +216,8 @@ void bind_controller(nb::module_& m) {
       "to limits, and shared out by weight.")
       .def(
           "attach",
-          [](DispatchController& c, nb::handle stream, TenantId tenant, int max_in_flight, double launch_bandwidth) {
+          [](DispatchController& c, python::StreamArg stream, TenantId tenant, int max_in_flight,
+             double launch_bandwidth) {
             c.attach(python::to_stream("attach", stream, python::to_device(nb::none())),
                      {tenant, max_in_flight, launch_bandwidth});
           },
@@ -222,7 +225,7 @@ void bind_controller(nb::module_& m) {
           "Takes a stream under control, or changes how. 0 means no limit.")
       .def(
           "detach",
-          [](DispatchController& c, nb::handle stream) {
+          [](DispatchController& c, python::StreamArg stream) {
             c.detach(python::to_stream("detach", stream, python::to_device(nb::none())));
           },
           "stream"_a, "Lets a stream's later work pass freely.")
@@ -239,7 +242,7 @@ void bind_controller(nb::module_& m) {
       .def("remove_tenant", &DispatchController::remove_tenant, "tenant"_a, "Detaches its streams too.")
       .def(
           "in_flight",
-          [](const DispatchController& c, nb::handle stream) {
+          [](const DispatchController& c, python::StreamArg stream) {
             return c.in_flight(*python::to_stream("in_flight", stream, python::to_device(nb::none())));
           },
           "stream"_a, "Let through and not completed.")
@@ -263,7 +266,7 @@ void bind_controller(nb::module_& m) {
       });
   m.def(
       "controller",
-      [](nb::handle device) -> DispatchController& { return DispatchController::of(python::to_device(device)); },
+      [](python::DeviceArg device) -> DispatchController& { return DispatchController::of(python::to_device(device)); },
       "device"_a = nb::none(), nb::rv_policy::reference, "The controller of a device; nothing is attached at first.");
 }
 
@@ -287,7 +290,7 @@ void bind_dispatch(nb::module_& m) {
       "_bench_gate",
       [](int count) {
         const runtime::GateCost cost = python::in_scope([&] { return runtime::measure_gate(count); });
-        return nb::make_tuple(cost.gated_ns, cost.without_ns);
+        return nb::typed<nb::tuple, double, double>(nb::make_tuple(cost.gated_ns, cost.without_ns));
       },
       "count"_a = 20000,
       "Nanoseconds of a submission on the CPU through the gate with nothing attached, and with the gate compiled out.");

@@ -83,7 +83,7 @@ void bind_snapshot(nb::module_& m) {
         "What every living scheduler, admission controller and QoS evaluator has decided, as lines of JSON.");
   m.def(
       "publish_snapshot",
-      [](nb::handle path, double interval_s) {
+      [](python::PathArg path, double interval_s) {
         const std::string where = path.is_none() ? "" : to_path("publish_snapshot", path);
         return released([&] { return scheduler::publish_snapshot(where, interval_s); });
       },
@@ -110,7 +110,7 @@ void bind_snapshot(nb::module_& m) {
       "What programs of this user publish, the freshest first.");
   m.def(
       "_read_snapshot",
-      [](nb::handle path) {
+      [](python::PathArg path) {
         const std::string where = to_path("read_snapshot", path);
         return released([&] { return scheduler::read_published(where).dump(); });
       },
@@ -146,7 +146,7 @@ void bind_trace(nb::module_& m) {
       "The trace so far, or the last one, as trace-event JSON.");
   m.def(
       "trace_save",
-      [](nb::handle path) {
+      [](python::PathArg path) {
         const std::string where = to_path("trace_save", path);
         released([&] { return files::write_file(where, trace_json(Trace::instance().data())), 0; });
       },
@@ -170,7 +170,7 @@ void bind_trace(nb::module_& m) {
       "nvtx_stop", [] { released([] { return scheduler::NvtxRanges::instance().stop(), 0; }); }, "Ends nvtx_start.");
 }
 
-Simulation run_simulation(nb::handle workload) {
+Simulation run_simulation(python::Shown<"str | dict[str, typing.Any]"> workload) {
   std::string text;
   if (PyUnicode_Check(workload.ptr()))
     text = nb::cast<std::string>(workload);

@@ -112,7 +112,7 @@ void bind_manager(nb::module_& m) {
                                "when a session of a partition is entered.")
       .def(
           "__init__",
-          [](PartitionManager* self, std::optional<PartitionConfig> config, nb::handle device) {
+          [](PartitionManager* self, std::optional<PartitionConfig> config, python::DeviceArg device) {
             const bool attached = !device.is_none();
             const Device where = attached ? python::to_device(device) : Device{};
             new (self)
@@ -124,7 +124,7 @@ void bind_manager(nb::module_& m) {
       .def_prop_ro("device", &PartitionManager::device, "Where the limits are enforced, or None.")
       .def(
           "attach",
-          [](PartitionManager& self, nb::handle device) {
+          [](PartitionManager& self, python::DeviceArg device) {
             const Device where = python::to_device(device);
             in_scope([&] { return self.attach(where), 0; });
           },

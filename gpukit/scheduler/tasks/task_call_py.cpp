@@ -60,9 +60,9 @@ std::string call_locked(CallTask& task, bool* interrupted) {
   return describe(error);
 }
 
-void init_task(CallTask* self, nb::object fn, std::optional<int64_t> memory, std::optional<double> bandwidth,
-               nb::handle policy, CallState state, std::optional<std::string> id, double last_launch,
-               int64_t execution_count, int64_t pacing_delay_count) {
+void init_task(CallTask* self, python::CallableObject fn, std::optional<int64_t> memory,
+               std::optional<double> bandwidth, python::Shown<"TaskPolicy | str"> policy, CallState state,
+               std::optional<std::string> id, double last_launch, int64_t execution_count, int64_t pacing_delay_count) {
   auto* task = new (self) CallTask;
   task->fn = std::move(fn);
   task->memory = memory;
@@ -210,7 +210,7 @@ void bind_task_call(nb::module_& core) {
       .def("__init__", &python::init_task, "fn"_a, "memory"_a = nb::none(), "bandwidth"_a = nb::none(),
            "policy"_a = CallPolicy::best_effort, "state"_a = CallState::pending, "id"_a = nb::none(),
            "last_launch"_a = 0.0, "execution_count"_a = 0, "pacing_delay_count"_a = 0)
-      .def_prop_ro("fn", [](const CallTask& t) { return t.fn; })
+      .def_prop_ro("fn", [](const CallTask& t) { return python::CallableObject(t.fn); })
       .def_ro("id", &CallTask::id)
       .def_ro("memory", &CallTask::memory)
       .def_ro("bandwidth", &CallTask::bandwidth)
@@ -221,10 +221,12 @@ void bind_task_call(nb::module_& core) {
       .def_rw("execution_count", &CallTask::execution_count)
       .def_rw("pacing_delay_count", &CallTask::pacing_delay_count)
       .def_prop_ro(
-          "result", [](const CallTask& t) { return t.result.is_valid() ? t.result : nb::none(); },
+          "result", [](const CallTask& t) -> python::AnyObject { return t.result.is_valid() ? t.result : nb::none(); },
           "What the callable returned; None before. Scheduler.result() also raises what it raised.")
       .def_prop_ro(
-          "exception", [](const CallTask& t) { return t.exception.is_valid() ? t.exception : nb::none(); },
+          "exception", [](const CallTask& t) -> python::ShownObject<"BaseException | None"> {
+            return t.exception.is_valid() ? t.exception : nb::none();
+          },
           "What the callable raised, or None.")
       .def_prop_ro(
           "stop_requested",

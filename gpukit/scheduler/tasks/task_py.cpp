@@ -98,9 +98,9 @@ void init_scheduler(CallScheduler* self, double sched_tick_ms, double window_ms,
   new (self) CallScheduler(config);
 }
 
-std::string submit(CallScheduler& self, nb::object fn, std::optional<int64_t> memory, std::optional<double> bandwidth,
-                   nb::handle policy, int64_t priority, std::optional<std::vector<std::string>> dependencies,
-                   std::optional<double> timeout) {
+std::string submit(CallScheduler& self, python::CallableObject fn, std::optional<int64_t> memory,
+                   std::optional<double> bandwidth, python::Shown<"TaskPolicy | str"> policy, int64_t priority,
+                   std::optional<std::vector<std::string>> dependencies, std::optional<double> timeout) {
   constexpr const char* op = "Scheduler.submit";
   if (PyCallable_Check(fn.ptr()) == 0)
     throw nb::type_error(("Scheduler.submit: fn must be callable, got " + python::class_of(fn)).c_str());
@@ -160,7 +160,7 @@ bool wait(CallScheduler& self, std::optional<std::string> id, std::optional<doub
   return over;
 }
 
-nb::object result_of(CallScheduler& self, const std::string& id, std::optional<double> timeout) {
+python::AnyObject result_of(CallScheduler& self, const std::string& id, std::optional<double> timeout) {
   CallTask& task = self.at("Scheduler.result", id);
   const nb::object keep = nb::find(task);
   if (!wait(self, id, timeout))
@@ -233,7 +233,7 @@ void stop_all_workers() {
 
 // Reports
 
-nb::dict stats(CallScheduler& self, const std::string& id) {
+python::AnyDict stats(CallScheduler& self, const std::string& id) {
   nb::dict d;
   const CallTask* task = self.find(id);
   if (task == nullptr) return d;
@@ -253,7 +253,7 @@ nb::dict stats(CallScheduler& self, const std::string& id) {
   return d;
 }
 
-nb::dict global_stats(const CallScheduler& self) {
+python::AnyDict global_stats(const CallScheduler& self) {
   const SchedulerStats s = self.core->stats();
   const SchedulerConfig& config = self.core->config();
   nb::dict d;
@@ -313,7 +313,10 @@ void bind_task(nb::module_& core) {
           nb::kw_only(), "priority"_a = 0, "dependencies"_a = nb::none(), "timeout"_a = nb::none(),
           "Takes a callable and gives the id of its task. It runs in a copy of the context of this call. The memory is "
           "reserved until the task ends. timeout: seconds until its deadline.")
-      .def("get_task", &CallScheduler::get, "task_id"_a, "The live Task, None when unknown.")
+      .def(
+          "get_task",
+          [](const CallScheduler& s, const std::string& id) -> python::ShownObject<"Task | None"> { return s.get(id); },
+          "task_id"_a, "The live Task, None when unknown.")
       .def(
           "step",
           [](CallScheduler& s, size_t max_tasks) {

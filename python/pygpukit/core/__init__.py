@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from pygpukit._startup import old_names
 from pygpukit.core.array import GPUArray
 from pygpukit.core.device import (
     Device,
@@ -38,7 +41,6 @@ from pygpukit.core.dtypes import (
 from pygpukit.core.factory import asarray, empty, from_dlpack, from_numpy, full, ones, zeros
 from pygpukit.core.memory import (
     copy_device_to_device_async,
-    copy_device_to_device_offset,
     copy_to_device,
     copy_to_device_async,
     get_memory_info,
@@ -55,6 +57,9 @@ from pygpukit.core.stream import (
     event_elapsed_ms,
     event_elapsed_us,
 )
+
+if TYPE_CHECKING:
+    from pygpukit.compat import copy_device_to_device_offset as copy_device_to_device_offset
 
 __all__ = [
     "CudaEvent",
@@ -73,7 +78,6 @@ __all__ = [
     "complex64",
     "complex128",
     "copy_device_to_device_async",
-    "copy_device_to_device_offset",
     "copy_to_device",
     "copy_to_device_async",
     "current_stream",
@@ -109,3 +113,5 @@ __all__ = [
     "uint64",
     "zeros",
 ]
+__all__ += ["copy_device_to_device_offset"]
+__getattr__ = old_names(__name__, __all__)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pygpukit._core import (
-    GPUArray,
     copy_device_to_device_async,
-    copy_device_to_device_offset,
     copy_to_device,
     copy_to_device_async,
     get_memory_info,
     synchronize,
 )
+from pygpukit._startup import old_names
+
+if TYPE_CHECKING:
+    from pygpukit.compat import copy_device_to_device_offset as copy_device_to_device_offset
+    from pygpukit.compat import copy_to_device_async_raw_stream as copy_to_device_async_raw_stream
 
 __all__ = [
     "copy_device_to_device_async",
-    "copy_device_to_device_offset",
     "copy_to_device",
     "copy_to_device_async",
-    "copy_to_device_async_raw_stream",
     "get_memory_info",
     "synchronize",
 ]
-
-
-def copy_to_device_async_raw_stream(dst: GPUArray, src_ptr: int, size_bytes: int, stream_handle: int) -> None:
-    """:func:`copy_to_device_async` on the stream with that ``Stream.handle``."""
-    copy_to_device_async(dst, src_ptr, size_bytes, stream_handle)
+__all__ += ["copy_device_to_device_offset", "copy_to_device_async_raw_stream"]
+__getattr__ = old_names(__name__, __all__)

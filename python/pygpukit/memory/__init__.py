@@ -1,7 +1,5 @@
 """Memory pools with quotas: blocks as objects over :class:`pygpukit.runtime.MemoryPool`, which hands out numbers."""
 
-# The sub-modules of the extension come without types.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 import time
@@ -203,7 +201,9 @@ class MemoryPool:
     def read(self, block: MemoryBlock, dtype: Any) -> np.ndarray[Any, Any]:
         """The block as ``block.size // itemsize`` elements."""
         kind = np.dtype(dtype)
-        return np.frombuffer(self._pool.read(self._number("read", block)), kind, block.size // kind.itemsize).copy()
+        bytes_ = self._pool.read(self._number("read", block))
+        found: np.ndarray[Any, Any] = np.frombuffer(bytes_, kind, block.size // kind.itemsize).copy()
+        return found
 
     def stats(self) -> dict[str, int]:
         stats = self._pool.stats()

@@ -1,11 +1,17 @@
-"""Every operation on arrays. ``__all__`` is what the library binds: an op needs no entry here."""
+"""Every operation on arrays. ``__all__`` is what the library binds, the names of 0.2 last: an op needs no entry here."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 # The sub-module first: afterwards the name means the function.
-from pygpukit.ops.matmul import *  # noqa: F403  # isort: skip
-from pygpukit import _core
+from pygpukit.ops import matmul as _matmul  # noqa: F401  # isort: skip
+from pygpukit import _core, compat
 from pygpukit._core import *  # noqa: F403
+from pygpukit._startup import OLD_NAMES, old_names
+
+if TYPE_CHECKING:
+    from pygpukit.compat import *  # noqa: F403
 
 # Functions of the extension that are not operations on arrays.
 _NOT_OPS = frozenset(
@@ -13,7 +19,6 @@ _NOT_OPS = frozenset(
         "asarray",
         "check_driver_compatibility",
         "copy_device_to_device_async",
-        "copy_device_to_device_offset",
         "copy_to_device",
         "copy_to_device_async",
         "cuda_unavailable_reason",
@@ -45,3 +50,5 @@ def _is_op(name: str) -> bool:
 
 
 __all__ = [name for name in dir(_core) if _is_op(name)]
+__all__ += [name for name in OLD_NAMES if not name.startswith("copy_")]
+__getattr__ = old_names(__name__, compat.__all__)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pygpukit import ops as _ops
+from pygpukit.compat import products as _products
+from pygpukit.compat.products import *  # noqa: F403
 from pygpukit.ops import *  # noqa: F403
-from pygpukit.ops.matmul import *  # noqa: F403
-from pygpukit.ops.matmul import __all__ as _products
 
-__all__ = sorted({*_ops.__all__, *_products})
+__all__ = sorted({*_ops.__all__, *_products.__all__})

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pygpukit._core import (
     add,
-    add_inplace,
     clamp,
     copy_to,
     div,
@@ -12,16 +13,19 @@ from pygpukit._core import (
     maximum,
     minimum,
     mul,
-    mul_inplace,
     pow,
     remainder,
     sub,
     where,
 )
+from pygpukit._startup import old_names
+
+if TYPE_CHECKING:
+    from pygpukit.compat import add_inplace as add_inplace
+    from pygpukit.compat import mul_inplace as mul_inplace
 
 __all__ = [
     "add",
-    "add_inplace",
     "clamp",
     "copy_to",
     "div",
@@ -29,9 +33,10 @@ __all__ = [
     "maximum",
     "minimum",
     "mul",
-    "mul_inplace",
     "pow",
     "remainder",
     "sub",
     "where",
 ]
+__all__ += ["add_inplace", "mul_inplace"]
+__getattr__ = old_names(__name__, __all__)

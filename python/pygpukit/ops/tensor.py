@@ -1,8 +1,8 @@
-"""Shapes, joins and casts."""
+"""Shapes, joins and casts under the names of 0.2, which are those of :mod:`pygpukit.compat`."""
 
 from __future__ import annotations
 
-from pygpukit._core import (
+from pygpukit.compat import (
     cast_bf16_to_f32,
     cast_f16_to_f32,
     cast_f32_to_bf16,

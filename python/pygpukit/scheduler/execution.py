@@ -8,8 +8,6 @@
 True
 """
 
-# The sub-modules of the extension come without types.
-# mypy: disable-error-code="no-any-return"
 from __future__ import annotations
 
 from collections.abc import Generator
@@ -250,7 +248,8 @@ class context_session:
         self._scope = _controller.context_session(ctx.llm_id, ctx)
 
     def __enter__(self) -> ExecutionContext:
-        return self._scope.__enter__()
+        entered: ExecutionContext = self._scope.__enter__()
+        return entered
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
@@ -258,7 +257,8 @@ class context_session:
         self._scope.__exit__(kind, value, trace)
 
     async def __aenter__(self) -> ExecutionContext:
-        return self._scope.__enter__()
+        entered: ExecutionContext = self._scope.__enter__()
+        return entered
 
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None

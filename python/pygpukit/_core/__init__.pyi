@@ -1,15 +1,17 @@
 """PyGPUkit's C++ core. Use it through the package pygpukit."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 import enum
-from typing import Any, NoReturn
+from typing import Any, NoReturn, SupportsIndex
 
 from pygpukit._core import (
+    _compat as _compat,
     _tasks as _tasks,
     random as random,
     runtime as runtime
 )
 import pygpukit.core.dtypes
+import pygpukit.typing
 
 
 def _version() -> str:
@@ -104,7 +106,7 @@ class Device:
     A device by name: 'cpu', 'cuda', 'cuda:1'. As a context manager it is where new arrays go.
     """
 
-    def __init__(self, name: object | None = None) -> None:
+    def __init__(self, name: pygpukit.typing.DeviceLike | None = None) -> None:
         """None is the default device."""
 
     @property
@@ -173,13 +175,13 @@ def cuda_unavailable_reason() -> str:
     Why there is no CUDA device, with the paths that were tried; empty when there is one.
     """
 
-def synchronize(device: object | None = None) -> None:
+def synchronize(device: pygpukit.typing.DeviceLike | None = None) -> None:
     """Waits for all work of a device and raises what it finds."""
 
-def health(device: object | None = None) -> dict[str, Any]:
+def health(device: pygpukit.typing.DeviceLike | None = None) -> dict[str, Any]:
     """{'ok': bool, 'recent_launches': str} of a device."""
 
-def _set_backend_device(device: object | None = None) -> None:
+def _set_backend_device(device: pygpukit.typing.DeviceLike | None = None) -> None:
     """Default device chosen by core.backend; internal."""
 
 class StreamPriority(enum.IntEnum):
@@ -194,7 +196,7 @@ class Stream:
     A queue of work on one device. `with stream:` makes it the current stream of its device.
     """
 
-    def __init__(self, stream_handle: object | None = None, priority: object = StreamPriority.LOW, device: object | None = None) -> None:
+    def __init__(self, stream_handle: pygpukit.typing.StreamLike | None = None, priority: str | int = StreamPriority.LOW, device: pygpukit.typing.DeviceLike | None = None) -> None:
         """
         A new stream, or with stream_handle another name of a stream made before.
         """
@@ -215,7 +217,7 @@ class Stream:
     def query(self) -> bool:
         """True when the stream has nothing left to do."""
 
-    def wait(self, other: object) -> None:
+    def wait(self, other: Stream | CudaEvent) -> None:
         """
         Later work of this stream waits for an event, or for a stream's work so far.
         """
@@ -235,7 +237,7 @@ class Stream:
 
     def __repr__(self) -> str: ...
 
-def current_stream(device: object | None = None) -> Stream:
+def current_stream(device: pygpukit.typing.DeviceLike | None = None) -> Stream:
     """The stream work on a device goes to here."""
 
 class CudaEvent:
@@ -244,7 +246,7 @@ class CudaEvent:
     def __init__(self, blocking_sync: bool = False) -> None:
         """With blocking_sync a waiting thread sleeps instead of spinning."""
 
-    def record(self, stream: object | None = None) -> None:
+    def record(self, stream: pygpukit.typing.StreamLike | None = None) -> None:
         """Marks this point of a stream, by default the current one."""
 
     def synchronize(self) -> None:
@@ -273,7 +275,7 @@ class CudaGraph:
     Work recorded once and replayed with one call. Captures what this thread submits; pins every buffer it saw. On the CPU a capture records the calls and a replay runs them.
     """
 
-    def __init__(self, device: object | None = None) -> None: ...
+    def __init__(self, device: pygpukit.typing.DeviceLike | None = None) -> None: ...
 
     def begin_capture(self) -> None:
         """Waits for the device, then captures what this thread submits."""
@@ -320,7 +322,7 @@ class CudaGraph:
 class _ArrayIterator:
     """Rows of an array, as views; internal."""
 
-    def __iter__(self) -> object: ...
+    def __iter__(self) -> _ArrayIterator: ...
 
     def __next__(self) -> GPUArray: ...
 
@@ -329,7 +331,7 @@ class GPUArray:
     An n-dimensional array on a device. Slices, transposes and reshapes of it are views.
     """
 
-    def __init__(self, shape: object, dtype: object = 'float32', device_ptr: object | None = None, owns_memory: bool = True, device: object | None = None) -> None:
+    def __init__(self, shape: pygpukit.typing.ShapeLike, dtype: pygpukit.typing.DTypeLike = 'float32', device_ptr: SupportsIndex | None = None, owns_memory: bool = True, device: pygpukit.typing.DeviceLike | None = None) -> None:
         """
         Uninitialised memory, or with device_ptr the block a backend's allocate() gave. Factories are the usual way.
         """
@@ -379,21 +381,21 @@ class GPUArray:
 
     def __iter__(self) -> _ArrayIterator: ...
 
-    def __getitem__(self, key: object) -> GPUArray: ...
+    def __getitem__(self, key: pygpukit.typing.Key) -> GPUArray: ...
 
-    def __setitem__(self, key: object | None, value: object) -> None: ...
+    def __setitem__(self, key: pygpukit.typing.Key, value: pygpukit.typing.Operand) -> None: ...
 
-    def reshape(self, *shape: object) -> GPUArray:
+    def reshape(self, *shape: pygpukit.typing.ShapeLike) -> GPUArray:
         """
         Another shape; one size may be -1. A view where strides allow, else a copy.
         """
 
-    def view(self, new_shape: object) -> GPUArray:
+    def view(self, new_shape: pygpukit.typing.ShapeLike) -> GPUArray:
         """
         Another shape of the same memory. Raises where only a copy could have it.
         """
 
-    def transpose(self, *axes: object) -> GPUArray:
+    def transpose(self, *axes: pygpukit.typing.AxisLike) -> GPUArray:
         """The axes in another order, reversed by default. A view."""
 
     @property
@@ -416,16 +418,16 @@ class GPUArray:
     def flatten(self) -> GPUArray:
         """All elements on one axis, copied."""
 
-    def squeeze(self, axis: object | None = None) -> GPUArray:
+    def squeeze(self, axis: pygpukit.typing.AxisLike | None = None) -> GPUArray:
         """Without axes of size 1. A view."""
 
     def expand_dims(self, axis: int) -> GPUArray:
         """With an axis of size 1 put in. A view."""
 
-    def expand(self, *shape: object) -> GPUArray:
+    def expand(self, *shape: pygpukit.typing.ShapeLike) -> GPUArray:
         """Broadcast to a shape; -1 keeps a size. A read-only view."""
 
-    def to_numpy(self, dtype: object | None = None) -> Any:
+    def to_numpy(self, dtype: pygpukit.typing.DTypeLike | None = None) -> Any:
         """
         A NumPy copy. bfloat16 comes as uint16 bits, float8 and packed types as uint8 bits; `dtype` converts on the device first. Waits for the device.
         """
@@ -446,12 +448,12 @@ class GPUArray:
 
     def __index__(self) -> int: ...
 
-    def astype(self, dtype: object, copy: bool = False) -> GPUArray:
+    def astype(self, dtype: pygpukit.typing.DTypeLike, copy: bool = False) -> GPUArray:
         """
         Another dtype; the array itself when it has it already and `copy` is false.
         """
 
-    def to(self, device: object) -> GPUArray:
+    def to(self, device: pygpukit.typing.DeviceLike) -> GPUArray:
         """The same array on another device; itself when it is there already."""
 
     def copy(self) -> GPUArray:
@@ -476,89 +478,89 @@ class GPUArray:
 
     def __str__(self) -> str: ...
 
-    def __add__(self, arg: object, /) -> GPUArray: ...
+    def __add__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __radd__(self, arg: object, /) -> GPUArray: ...
+    def __radd__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __iadd__(self, arg: object, /) -> GPUArray: ...
+    def __iadd__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __sub__(self, arg: object, /) -> GPUArray: ...
+    def __sub__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __rsub__(self, arg: object, /) -> GPUArray: ...
+    def __rsub__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __isub__(self, arg: object, /) -> GPUArray: ...
+    def __isub__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __mul__(self, arg: object, /) -> GPUArray: ...
+    def __mul__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __rmul__(self, arg: object, /) -> GPUArray: ...
+    def __rmul__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __imul__(self, arg: object, /) -> GPUArray: ...
+    def __imul__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __truediv__(self, arg: object, /) -> GPUArray: ...
+    def __truediv__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __rtruediv__(self, arg: object, /) -> GPUArray: ...
+    def __rtruediv__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __itruediv__(self, arg: object, /) -> GPUArray: ...
+    def __itruediv__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __floordiv__(self, arg: object, /) -> GPUArray: ...
+    def __floordiv__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __rfloordiv__(self, arg: object, /) -> GPUArray: ...
+    def __rfloordiv__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __ifloordiv__(self, arg: object, /) -> GPUArray: ...
+    def __ifloordiv__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __mod__(self, arg: object, /) -> GPUArray: ...
+    def __mod__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __rmod__(self, arg: object, /) -> GPUArray: ...
+    def __rmod__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __imod__(self, arg: object, /) -> GPUArray: ...
+    def __imod__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __pow__(self, arg: object, /) -> GPUArray: ...
+    def __pow__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __rpow__(self, arg: object, /) -> GPUArray: ...
+    def __rpow__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __ipow__(self, arg: object, /) -> GPUArray: ...
+    def __ipow__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __and__(self, arg: object, /) -> GPUArray: ...
+    def __and__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __rand__(self, arg: object, /) -> GPUArray: ...
+    def __rand__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __iand__(self, arg: object, /) -> GPUArray: ...
+    def __iand__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __or__(self, arg: object, /) -> GPUArray: ...
+    def __or__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __ror__(self, arg: object, /) -> GPUArray: ...
+    def __ror__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __ior__(self, arg: object, /) -> GPUArray: ...
+    def __ior__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __xor__(self, arg: object, /) -> GPUArray: ...
+    def __xor__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __rxor__(self, arg: object, /) -> GPUArray: ...
+    def __rxor__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __ixor__(self, arg: object, /) -> GPUArray: ...
+    def __ixor__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __lshift__(self, arg: object, /) -> GPUArray: ...
+    def __lshift__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __rlshift__(self, arg: object, /) -> GPUArray: ...
+    def __rlshift__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __ilshift__(self, arg: object, /) -> GPUArray: ...
+    def __ilshift__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __rshift__(self, arg: object, /) -> GPUArray: ...
+    def __rshift__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __rrshift__(self, arg: object, /) -> GPUArray: ...
+    def __rrshift__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __irshift__(self, arg: object, /) -> GPUArray: ...
+    def __irshift__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
     def __eq__(self, arg: object, /) -> GPUArray: ...
 
     def __ne__(self, arg: object, /) -> GPUArray: ...
 
-    def __lt__(self, arg: object, /) -> GPUArray: ...
+    def __lt__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __le__(self, arg: object, /) -> GPUArray: ...
+    def __le__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __gt__(self, arg: object, /) -> GPUArray: ...
+    def __gt__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
-    def __ge__(self, arg: object, /) -> GPUArray: ...
+    def __ge__(self, arg: pygpukit.typing.Operand, /) -> GPUArray: ...
 
     def __neg__(self) -> GPUArray: ...
 
@@ -568,56 +570,56 @@ class GPUArray:
 
     def __invert__(self) -> GPUArray: ...
 
-    def __matmul__(self, arg: object, /) -> GPUArray: ...
+    def __matmul__(self, arg: GPUArray, /) -> GPUArray: ...
 
-    def __rmatmul__(self, arg: object, /) -> GPUArray: ...
+    def __rmatmul__(self, arg: GPUArray, /) -> GPUArray: ...
 
-    def __imatmul__(self, arg: object, /) -> GPUArray: ...
+    def __imatmul__(self, arg: GPUArray, /) -> GPUArray: ...
 
-    def sum(self, axis: object | None = None, dtype: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+    def sum(self, axis: pygpukit.typing.AxisLike | None = None, dtype: pygpukit.typing.DTypeLike | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
         """Sum over the axes, all by default."""
 
-    def prod(self, axis: object | None = None, dtype: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+    def prod(self, axis: pygpukit.typing.AxisLike | None = None, dtype: pygpukit.typing.DTypeLike | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
         """Product over the axes, all by default."""
 
-    def mean(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+    def mean(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
         """Mean over the axes, all by default."""
 
-    def max(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+    def max(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
         """Largest element over the axes; NaN wins."""
 
-    def min(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+    def min(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
         """Smallest element over the axes; NaN wins."""
 
-    def any(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+    def any(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
         """Whether any element over the axes is not zero."""
 
-    def all(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+    def all(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
         """Whether all elements over the axes are not zero."""
 
-    def var(self, axis: object | None = None, correction: float = 0.0, keepdims: bool = False, out: object | None = None) -> GPUArray:
+    def var(self, axis: pygpukit.typing.AxisLike | None = None, correction: float = 0.0, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
         """Variance over the axes, divided by count - correction."""
 
-    def std(self, axis: object | None = None, correction: float = 0.0, keepdims: bool = False, out: object | None = None) -> GPUArray:
+    def std(self, axis: pygpukit.typing.AxisLike | None = None, correction: float = 0.0, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
         """Standard deviation over the axes, by count - correction."""
 
-    def argmax(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+    def argmax(self, axis: SupportsIndex | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
         """
         First index of the largest element along an axis, or in the flattened array.
         """
 
-    def argmin(self, axis: object | None = None, keepdims: bool = False, out: object | None = None) -> GPUArray:
+    def argmin(self, axis: SupportsIndex | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
         """
         First index of the smallest element along an axis, or in the flattened array.
         """
 
-    def cumsum(self, axis: object | None = None, dtype: object | None = None, out: object | None = None) -> GPUArray:
+    def cumsum(self, axis: SupportsIndex | None = None, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
         """Running sums along an axis."""
 
-    def fill(self, value: object) -> None:
+    def fill(self, value: pygpukit.typing.Number) -> None:
         """Every element becomes a number."""
 
-    def __dlpack__(self, *, stream: object | None = None, max_version: object | None = None, dl_device: object | None = None, copy: object | None = None) -> Any:
+    def __dlpack__(self, *, stream: SupportsIndex | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
         """
         A DLPack capsule over the same memory. BufferError for what DLPack cannot represent.
         """
@@ -635,56 +637,53 @@ class GPUArray:
 
     __hash__: None = None
 
-def from_dlpack(x: object, *, device: object | None = None, copy: object | None = None) -> GPUArray:
+def from_dlpack(x: Any, *, device: pygpukit.typing.DeviceLike | None = None, copy: bool | None = None) -> GPUArray:
     """
     An array over the memory of any object with __dlpack__. Copies only to move to `device`, when the data is read-only, or when copy=True; BufferError when copy=False forbids it.
     """
 
-def bitcast(x: object, dtype: object) -> GPUArray:
+def bitcast(x: GPUArray, dtype: pygpukit.typing.DTypeLike) -> GPUArray:
     """
     The same bytes as another dtype. A view; another item size needs a contiguous last axis.
     """
 
-def _array_from_bytes(data: bytes, dtype: str, shape: object, device: str) -> GPUArray:
+def _array_from_bytes(data: bytes, dtype: str, shape: pygpukit.typing.ShapeLike, device: str) -> GPUArray:
     """Unpickles an array; internal."""
 
-def from_numpy(array: object, device: object | None = None) -> GPUArray:
+def from_numpy(array: pygpukit.typing.NumpyArray, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """
     A copy of a NumPy array. uint16 stays uint16; gp.bitcast makes bits bfloat16.
     """
 
-def asarray(obj: object, dtype: object | None = None, device: object | None = None, copy: bool | None = None) -> GPUArray:
+def asarray(obj: object, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None, copy: bool | None = None) -> GPUArray:
     """
     An array from an array, a NumPy array, numbers, nested lists, or any object with __dlpack__ or __cuda_array_interface__. The memory of such objects is shared, NumPy's is copied. Python floats become float32.
     """
 
-def get_memory_info(device: object | None = None) -> tuple[int, ...]:
+def get_memory_info(device: pygpukit.typing.DeviceLike | None = None) -> tuple[int, ...]:
     """(free, total) bytes of a device as the driver sees them."""
 
-def copy_to_device(dst: object, src_ptr: int, size_bytes: int) -> None:
+def copy_to_device(dst: GPUArray, src_ptr: int, size_bytes: int) -> None:
     """Copies host memory at an address into an array."""
 
-def copy_to_device_async(dst: object, src_ptr: int, size_bytes: int, stream: object | None = None) -> None:
+def copy_to_device_async(dst: GPUArray, src_ptr: int, size_bytes: int, stream: pygpukit.typing.StreamLike | None = None) -> None:
     """
     The same without waiting: the memory must stay valid until the stream is done.
     """
 
-def copy_device_to_device_async(dst: object, src: object, stream: object | None = None) -> None:
+def copy_device_to_device_async(dst: GPUArray, src: GPUArray, stream: pygpukit.typing.StreamLike | None = None) -> None:
     """Copies the bytes of one array into another of as many bytes."""
 
-def copy_device_to_device_offset(dst: object, dst_offset_bytes: int, src: object, src_offset_bytes: int, size_bytes: int) -> None:
-    """Copies a range of bytes between two arrays."""
-
-def _raw_allocate(device: object, size_bytes: int) -> int:
+def _raw_allocate(device: pygpukit.typing.DeviceLike, size_bytes: int) -> int:
     """Zeroed block by address; internal."""
 
 def _raw_free(address: int) -> None:
     """Gives a raw block back; internal."""
 
-def _raw_copy_in(address: int, data: object) -> None:
+def _raw_copy_in(address: int, data: pygpukit.typing.HostBuffer) -> None:
     """Host buffer to raw block; internal."""
 
-def _raw_copy_out(address: int, data: object) -> None:
+def _raw_copy_out(address: int, data: pygpukit.typing.HostBuffer) -> None:
     """Raw block to writable host buffer; internal."""
 
 def _raw_memset(address: int, value: int, size_bytes: int) -> None:
@@ -747,20 +746,20 @@ class JITKernel:
     A kernel compiled from CUDA source. Calling it launches it: arrays for pointers, numbers for scalars, by position or by the names in the source; grid_size (or grid), block_size (or block), shared_mem and stream say how. A kernel with the integer parameters item_offset and item_count, which works on those items with one thread for each, can be cut: with slice_ms it runs as launches of at most that many milliseconds, and other work runs between them.
     """
 
-    def __init__(self, source: str, func_name: str, options: object | None = None, block_size: int = 256) -> None:
+    def __init__(self, source: str, func_name: str, options: Sequence[str] | None = None, block_size: int = 256) -> None:
         """
         Compiles at once where a GPU and NVRTC are present; elsewhere checks the name and keeps the source.
         """
 
-    def __call__(self, *args, **kwargs) -> None:
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
         """Launches on the device of the first array, asynchronously."""
 
-    def launch(self, args: object = (), kwargs: object | None = None, grid_size: object | None = None, block_size: object | None = None, shared_mem: object | None = None, stream: object | None = None, grid: object | None = None, block: object | None = None, slice_ms: object | None = None) -> None:
+    def launch(self, args: Iterable[Any] = (), kwargs: dict[str, Any] | None = None, grid_size: pygpukit.typing.Extent | None = None, block_size: pygpukit.typing.Extent | None = None, shared_mem: SupportsIndex | None = None, stream: pygpukit.typing.StreamLike | None = None, grid: pygpukit.typing.Extent | None = None, block: pygpukit.typing.Extent | None = None, slice_ms: float | None = None) -> None:
         """
         As calling, for kernels whose own parameters have one of the words of a launch.
         """
 
-    def _pack(self, *args, **kwargs) -> tuple:
+    def _pack(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """
         What a call would pass: values as bytes, grid, block, shared bytes. Launches nothing.
         """
@@ -789,7 +788,7 @@ class JITKernel:
         """The compiler has accepted the source."""
 
     @property
-    def parameters(self) -> list:
+    def parameters(self) -> list[tuple[str | None, str]]:
         """(name or None, type) of each parameter, as compiled; empty before."""
 
     @property
@@ -822,15 +821,15 @@ def check_driver_compatibility() -> tuple[bool, str]:
 def _warm_up_compiler() -> None:
     """Compiles and loads a trivial kernel; internal."""
 
-def _compiler_info() -> dict:
+def _compiler_info() -> dict[str, Any]:
     """NVRTC's version, path and chips, or why there is none."""
 
-def _kernel_modules() -> list:
+def _kernel_modules() -> list[Any]:
     """
     Every built-in kernel module: source, dtype, names, archs, set, origin.
     """
 
-def _compile_module(index: int, arch: str) -> dict:
+def _compile_module(index: int, arch: str) -> dict[str, Any]:
     """
     Compiles one built-in module for a chip such as '90a' and tells registers, spills and image headers.
     """
@@ -843,66 +842,66 @@ def _compile_source(source: str, arch: str) -> str:
 def _module_applies(index: int, arch: str) -> bool:
     """Whether a built-in module is made for a chip."""
 
-def _build_bundle(path: str, archs: Sequence[str], num_threads: int = 0, progress: object | None = None, only: str = '') -> dict:
+def _build_bundle(path: str, archs: Sequence[str], num_threads: int = 0, progress: object | None = None, only: str = '') -> dict[str, Any]:
     """Compiles every built-in kernel for the chips and writes the bundle."""
 
 def _set_bundle_path(path: str) -> None:
     """Where the wheel's kernel bundle lies."""
 
-def _bundle_info() -> dict:
+def _bundle_info() -> dict[str, Any]:
     """The kernel bundle in use, or why there is none."""
 
-def _not_bundled(sm: int) -> dict:
+def _not_bundled(sm: int) -> dict[str, Any]:
     """{source: kernels} that the bundle in use has no code of for SM 90, ..."""
 
-def _cache_info() -> dict:
+def _cache_info() -> dict[str, Any]:
     """State and counters of the kernel cache."""
 
 def _cache_clear() -> int:
     """Removes every cache entry; gives their number."""
 
-def _cache_warm(device: object | None = None, progress: object | None = None) -> dict:
+def _cache_warm(device: pygpukit.typing.DeviceLike | None = None, progress: object | None = None) -> dict[str, Any]:
     """
     Loads every built-in kernel once; gives how many modules came from where.
     """
 
-def empty(shape: object, dtype: object = 'float32', device: object | None = None) -> GPUArray:
+def empty(shape: pygpukit.typing.ShapeLike, dtype: pygpukit.typing.DTypeLike = 'float32', device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """A new array whose values are whatever was in memory."""
 
-def zeros(shape: object, dtype: object = 'float32', device: object | None = None) -> GPUArray:
+def zeros(shape: pygpukit.typing.ShapeLike, dtype: pygpukit.typing.DTypeLike = 'float32', device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """A new array of zeros."""
 
-def ones(shape: object, dtype: object = 'float32', device: object | None = None) -> GPUArray:
+def ones(shape: pygpukit.typing.ShapeLike, dtype: pygpukit.typing.DTypeLike = 'float32', device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """A new array of ones."""
 
-def empty_like(x: object, dtype: object | None = None, device: object | None = None) -> GPUArray:
+def empty_like(x: GPUArray, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """
     A new array with the shape of x, its dtype and device unless given; values are not set.
     """
 
-def zeros_like(x: object, dtype: object | None = None, device: object | None = None) -> GPUArray:
+def zeros_like(x: GPUArray, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """Zeros with the shape of x, and its dtype and device unless given."""
 
-def ones_like(x: object, dtype: object | None = None, device: object | None = None) -> GPUArray:
+def ones_like(x: GPUArray, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """Ones with the shape of x, and its dtype and device unless given."""
 
-def full(shape: object, fill_value: object, dtype: object | None = None, device: object | None = None) -> GPUArray:
+def full(shape: pygpukit.typing.ShapeLike, fill_value: pygpukit.typing.Number, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """
     A new array filled with one value. Without a dtype: bool, int64, float32 or complex64 by the value's kind.
     """
 
-def full_like(x: object, fill_value: object, dtype: object | None = None, device: object | None = None) -> GPUArray:
+def full_like(x: GPUArray, fill_value: pygpukit.typing.Number, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """One value in the shape of x, with its dtype and device unless given."""
 
-def eye(n_rows: object, n_cols: object | None = None, k: object = 0, dtype: object = 'float32', device: object | None = None) -> GPUArray:
+def eye(n_rows: SupportsIndex, n_cols: SupportsIndex | None = None, k: SupportsIndex = 0, dtype: pygpukit.typing.DTypeLike = 'float32', device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """Ones on the k-th diagonal, zeros elsewhere."""
 
-def arange(start: object, stop: object | None = None, step: object = 1, dtype: object | None = None, device: object | None = None) -> GPUArray:
+def arange(start: pygpukit.typing.Number, stop: pygpukit.typing.Number | None = None, step: pygpukit.typing.Number = 1, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """
     start, start + step, ... below stop; arange(n) counts from 0. int64 for integers, else float32, unless dtype is given.
     """
 
-def linspace(start: object, stop: object, num: object = 50, dtype: object | None = None, endpoint: bool = True, device: object | None = None) -> GPUArray:
+def linspace(start: pygpukit.typing.Number, stop: pygpukit.typing.Number, num: SupportsIndex = 50, dtype: pygpukit.typing.DTypeLike | None = None, endpoint: bool = True, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """
     num evenly spaced values from start to stop, both exact; endpoint=False leaves stop out.
     """
@@ -910,239 +909,239 @@ def linspace(start: object, stop: object, num: object = 50, dtype: object | None
 def _map_costs() -> list[tuple[str, int]]:
     """Elementwise kernels and the cost the host plans them with; for tests."""
 
-def add(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def add(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a + b. Broadcasts; mixed dtypes are promoted; bool adds as `or`."""
 
-def subtract(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def subtract(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a - b."""
 
-def sub(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def sub(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a - b."""
 
-def multiply(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def multiply(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a * b; bool multiplies as `and`."""
 
-def mul(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def mul(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a * b; bool multiplies as `and`."""
 
-def divide(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def divide(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a / b, true division: integers give float64."""
 
-def div(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def div(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a / b, true division: integers give float64."""
 
-def pow(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def pow(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """
     a ** b. Integers wrap; a negative integer exponent gives the power cut to an integer.
     """
 
-def power(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def power(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """
     a ** b. Integers wrap; a negative integer exponent gives the power cut to an integer.
     """
 
-def remainder(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def remainder(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """
     a % b with the sign of b, as in Python. Integer remainder by zero is 0.
     """
 
-def floor_divide(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def floor_divide(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a // b, rounded towards minus infinity. Integer division by zero is 0."""
 
-def minimum(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def minimum(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """The smaller of a and b; NaN in either comes through."""
 
-def maximum(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def maximum(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """The larger of a and b; NaN in either comes through."""
 
-def atan2(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def atan2(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """The angle of the point (b, a), in radians."""
 
-def equal(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def equal(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a == b, as bool."""
 
-def not_equal(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def not_equal(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a != b, as bool."""
 
-def less(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def less(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a < b, as bool."""
 
-def less_equal(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def less_equal(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a <= b, as bool."""
 
-def greater(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def greater(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a > b, as bool."""
 
-def greater_equal(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def greater_equal(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a >= b, as bool."""
 
-def logical_and(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def logical_and(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """Both not 0, as bool."""
 
-def logical_or(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def logical_or(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """Either not 0, as bool."""
 
-def logical_xor(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def logical_xor(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """Exactly one not 0, as bool."""
 
-def bitwise_and(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def bitwise_and(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a & b of integers or bool."""
 
-def bitwise_or(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def bitwise_or(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a | b of integers or bool."""
 
-def bitwise_xor(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def bitwise_xor(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a ^ b of integers or bool."""
 
-def bitwise_left_shift(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def bitwise_left_shift(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a << b of integers; counts past the width give 0."""
 
-def left_shift(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def left_shift(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a << b of integers; counts past the width give 0."""
 
-def bitwise_right_shift(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def bitwise_right_shift(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a >> b of integers; the sign is kept."""
 
-def right_shift(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def right_shift(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a >> b of integers; the sign is kept."""
 
-def negative(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def negative(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """-a."""
 
-def neg(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def neg(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """-a."""
 
-def positive(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def positive(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """A copy of a."""
 
-def abs(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def abs(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """The magnitude; complex gives the real dtype."""
 
-def absolute(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def absolute(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """The magnitude; complex gives the real dtype."""
 
-def sign(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def sign(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """-1, 0 or 1; NaN stays."""
 
-def square(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def square(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """a * a."""
 
-def reciprocal(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def reciprocal(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """1 / a of floats and complex."""
 
-def relu(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def relu(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """max(a, 0); NaN stays."""
 
-def relu2(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def relu2(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """max(a, 0) squared."""
 
-def floor(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def floor(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Rounded towards minus infinity."""
 
-def ceil(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def ceil(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Rounded towards plus infinity."""
 
-def round(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def round(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Rounded to the nearest integer, halves to the even one."""
 
-def trunc(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def trunc(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Rounded towards zero."""
 
-def exp(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def exp(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """e ** a. Float dtypes."""
 
-def expm1(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def expm1(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """e ** a - 1, exact near 0. Float dtypes."""
 
-def log(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def log(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Natural logarithm. Float dtypes."""
 
-def log1p(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def log1p(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """log(1 + a), exact near 0. Float dtypes."""
 
-def log2(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def log2(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Logarithm to base 2. Float dtypes."""
 
-def log10(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def log10(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Logarithm to base 10. Float dtypes."""
 
-def sqrt(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def sqrt(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Square root. Float dtypes."""
 
-def rsqrt(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def rsqrt(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """1 / sqrt(a). Float dtypes."""
 
-def sin(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def sin(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Sine of radians. Float dtypes."""
 
-def cos(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def cos(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Cosine of radians. Float dtypes."""
 
-def tan(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def tan(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Tangent of radians. Float dtypes."""
 
-def asin(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def asin(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Inverse sine. Float dtypes."""
 
-def acos(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def acos(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Inverse cosine. Float dtypes."""
 
-def atan(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def atan(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Inverse tangent. Float dtypes."""
 
-def sinh(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def sinh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Hyperbolic sine. Float dtypes."""
 
-def cosh(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def cosh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Hyperbolic cosine. Float dtypes."""
 
-def tanh(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def tanh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Hyperbolic tangent. Float dtypes."""
 
-def erf(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def erf(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Error function. Float dtypes."""
 
-def sigmoid(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def sigmoid(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """1 / (1 + exp(-a)). Float dtypes."""
 
-def silu(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def silu(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """a * sigmoid(a). Float dtypes."""
 
-def gelu(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def gelu(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """The tanh approximation of a * Phi(a). Float dtypes."""
 
-def isnan(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def isnan(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Whether each element is NaN."""
 
-def isinf(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def isinf(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Whether each element is infinite."""
 
-def isfinite(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def isfinite(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Whether each element is neither NaN nor infinite."""
 
-def logical_not(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def logical_not(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """a == 0, as bool."""
 
-def bitwise_invert(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def bitwise_invert(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Every bit of integers; not, of bool."""
 
-def invert(a: GPUArray, *, out: object | None = None) -> GPUArray:
+def invert(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Every bit of integers; not, of bool."""
 
-def clamp(a: GPUArray, min_val: object | None = None, max_val: object | None = None, *, out: object | None = None) -> GPUArray:
+def clamp(a: GPUArray, min_val: pygpukit.typing.Operand | None = None, max_val: pygpukit.typing.Operand | None = None, *, out: GPUArray | None = None) -> GPUArray:
     """
     min(max(a, min_val), max_val); NaN comes through. A bound is a number, an array or None.
     """
 
-def clip(a: GPUArray, min: object | None = None, max: object | None = None, *, out: object | None = None) -> GPUArray:
+def clip(a: GPUArray, min: pygpukit.typing.Operand | None = None, max: pygpukit.typing.Operand | None = None, *, out: GPUArray | None = None) -> GPUArray:
     """The array standard's name of clamp."""
 
-def where(cond: GPUArray, a: object, b: object, *, out: object | None = None) -> GPUArray:
+def where(cond: GPUArray, a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """
     a where cond is not 0, else b. All three broadcast; a and b may be numbers.
     """
 
-def astype(x: GPUArray, dtype: object, *, copy: bool = True) -> GPUArray:
+def astype(x: GPUArray, dtype: pygpukit.typing.DTypeLike, *, copy: bool = True) -> GPUArray:
     """
     x in another dtype. Reals become integers by cutting, NaN by 0, and saturate; complex becomes real only by real().
     """
@@ -1153,52 +1152,34 @@ def real(x: GPUArray) -> GPUArray:
 def imag(x: GPUArray) -> GPUArray:
     """The imaginary part of a complex array, as a view."""
 
-def cast_f32_to_bf16(src: GPUArray, *, out: object | None = None) -> GPUArray:
-    """float32 to bfloat16, to nearest even."""
-
-def cast_f32_to_f16(src: GPUArray, *, out: object | None = None) -> GPUArray:
-    """float32 to float16, to nearest even."""
-
-def cast_bf16_to_f32(src: GPUArray, *, out: object | None = None) -> GPUArray:
-    """bfloat16 to float32."""
-
-def cast_f16_to_f32(src: GPUArray, *, out: object | None = None) -> GPUArray:
-    """float16 to float32."""
-
-def add_inplace(a: GPUArray, b: object) -> None:
-    """a += b."""
-
-def mul_inplace(a: GPUArray, b: object) -> None:
-    """a *= b."""
-
 def copy_to(src: GPUArray, dst: GPUArray) -> None:
     """Copies src into dst, which has the same dtype and as many elements."""
 
-def take(x: GPUArray, indices: object, axis: object | None = None, *, out: object | None = None) -> GPUArray:
+def take(x: GPUArray, indices: pygpukit.typing.IndicesLike, axis: SupportsIndex | None = None, *, out: GPUArray | None = None) -> GPUArray:
     """
     Slices of x along axis at the indices; without an axis x is flattened.
 
     Negative indices count from the end. A bad index reads as 0 and raises IndexError at the next wait for the device.
     """
 
-def take_along_axis(x: GPUArray, indices: object, axis: int = -1, *, out: object | None = None) -> GPUArray:
+def take_along_axis(x: GPUArray, indices: pygpukit.typing.IndicesLike, axis: int = -1, *, out: GPUArray | None = None) -> GPUArray:
     """
     out[i, j, ...] = x[..., indices[i, j, ...], ...] along axis; other axes broadcast.
     """
 
-def gather(x: GPUArray, indices: object, axis: int = -1, *, out: object | None = None) -> GPUArray:
+def gather(x: GPUArray, indices: pygpukit.typing.IndicesLike, axis: int = -1, *, out: GPUArray | None = None) -> GPUArray:
     """
     out[i, j, ...] = x[..., indices[i, j, ...], ...] along axis; other axes broadcast.
     """
 
-def put_along_axis(x: GPUArray, indices: object, values: object, axis: int = -1) -> None:
+def put_along_axis(x: GPUArray, indices: pygpukit.typing.IndicesLike, values: pygpukit.typing.Operand, axis: int = -1) -> None:
     """
     x[..., indices[i, j, ...], ...] = values[i, j, ...] along axis, in place.
 
     Of several values for one element the last in index order stays, on every device.
     """
 
-def scatter(x: GPUArray, indices: object, values: object, axis: int = -1, *, out: object | None = None) -> GPUArray:
+def scatter(x: GPUArray, indices: pygpukit.typing.IndicesLike, values: pygpukit.typing.Operand, axis: int = -1, *, out: GPUArray | None = None) -> GPUArray:
     """
     A copy of x with values put along axis (see put_along_axis). out may be x itself.
     """
@@ -1213,52 +1194,52 @@ def argwhere(x: GPUArray) -> GPUArray:
     Coordinates of the non-zero elements as int64 [count, x.ndim]. Waits for the device; raises inside a graph capture.
     """
 
-def compress(condition: object, x: GPUArray, axis: object | None = None) -> GPUArray:
+def compress(condition: pygpukit.typing.IndicesLike, x: GPUArray, axis: SupportsIndex | None = None) -> GPUArray:
     """
     The slices of x along axis where condition is not zero. Waits for the device; raises inside a graph capture.
     """
 
-def permute_dims(x: GPUArray, axes: object) -> GPUArray:
+def permute_dims(x: GPUArray, axes: pygpukit.typing.AxisLike) -> GPUArray:
     """A view with the axes in the given order."""
 
-def permute(x: GPUArray, axes: object) -> GPUArray:
+def permute(x: GPUArray, axes: pygpukit.typing.AxisLike) -> GPUArray:
     """A view with the axes in the given order."""
 
-def moveaxis(x: GPUArray, source: object, destination: object) -> GPUArray:
+def moveaxis(x: GPUArray, source: pygpukit.typing.AxisLike, destination: pygpukit.typing.AxisLike) -> GPUArray:
     """A view with some axes moved to other places."""
 
 def swapaxes(x: GPUArray, axis1: int, axis2: int) -> GPUArray:
     """A view with two axes exchanged."""
 
-def squeeze(x: GPUArray, axis: object | None = None) -> GPUArray:
+def squeeze(x: GPUArray, axis: pygpukit.typing.AxisLike | None = None) -> GPUArray:
     """A view without the named axes of size 1, or without any."""
 
-def expand_dims(x: GPUArray, axis: object = 0) -> GPUArray:
+def expand_dims(x: GPUArray, axis: pygpukit.typing.AxisLike = 0) -> GPUArray:
     """A view with new axes of size 1."""
 
-def broadcast_to(x: GPUArray, shape: object) -> GPUArray:
+def broadcast_to(x: GPUArray, shape: pygpukit.typing.ShapeLike) -> GPUArray:
     """
     A view of the shape x broadcasts to; writes that would reach an element twice are refused.
     """
 
-def expand(x: GPUArray, shape: object) -> GPUArray:
+def expand(x: GPUArray, shape: pygpukit.typing.ShapeLike) -> GPUArray:
     """broadcast_to where -1 keeps the size of an axis."""
 
-def broadcast_arrays(*arrays) -> list:
+def broadcast_arrays(*arrays: GPUArray) -> list[GPUArray]:
     """Views of one shape."""
 
-def flip(x: GPUArray, axis: object | None = None) -> GPUArray:
+def flip(x: GPUArray, axis: pygpukit.typing.AxisLike | None = None) -> GPUArray:
     """
     A view with the elements in reverse order along the axes, or along all.
     """
 
-def split(x: GPUArray, indices_or_sections: object, axis: int = 0) -> list:
+def split(x: GPUArray, indices_or_sections: pygpukit.typing.Ints, axis: int = 0) -> list[GPUArray]:
     """Views of equal parts, or of parts ending before each index."""
 
-def unstack(x: GPUArray, *, axis: int = 0) -> list:
+def unstack(x: GPUArray, *, axis: int = 0) -> list[GPUArray]:
     """Views of the slices along an axis."""
 
-def reshape(x: GPUArray, shape: object, *, copy: bool | None = None) -> GPUArray:
+def reshape(x: GPUArray, shape: pygpukit.typing.ShapeLike, *, copy: bool | None = None) -> GPUArray:
     """
     x in another shape, one size of which may be -1: a view where the strides allow it, else a copy.
     """
@@ -1272,91 +1253,66 @@ def flatten(x: GPUArray) -> GPUArray:
 def contiguous(x: GPUArray) -> GPUArray:
     """x itself when row-major, else a row-major copy."""
 
-def concat(arrays: object, axis: object | None = 0, *, out: object | None = None) -> GPUArray:
+def concat(arrays: pygpukit.typing.Arrays, axis: SupportsIndex | None = 0, *, out: GPUArray | None = None) -> GPUArray:
     """
     Arrays joined along an axis; with axis=None each is flattened first. dtypes are promoted.
     """
 
-def concatenate(arrays: object, axis: object | None = 0, *, out: object | None = None) -> GPUArray:
+def concatenate(arrays: pygpukit.typing.Arrays, axis: SupportsIndex | None = 0, *, out: GPUArray | None = None) -> GPUArray:
     """
     Arrays joined along an axis; with axis=None each is flattened first. dtypes are promoted.
     """
 
-def stack(arrays: object, axis: int = 0, *, out: object | None = None) -> GPUArray:
+def stack(arrays: pygpukit.typing.Arrays, axis: int = 0, *, out: GPUArray | None = None) -> GPUArray:
     """Arrays of one shape joined along a new axis."""
 
-def repeat(x: GPUArray, repeats: object, axis: object | None = None, *, out: object | None = None) -> GPUArray:
+def repeat(x: GPUArray, repeats: pygpukit.typing.Ints, axis: SupportsIndex | None = None, *, out: GPUArray | None = None) -> GPUArray:
     """
     Each slice along axis repeated in a row: one count, or one per slice. Without an axis x is flattened.
     """
 
-def tile(x: GPUArray, repetitions: object, *, out: object | None = None) -> GPUArray:
+def tile(x: GPUArray, repetitions: pygpukit.typing.Ints, *, out: GPUArray | None = None) -> GPUArray:
     """x as a whole repeated along each axis."""
 
-def roll(x: GPUArray, shift: object, axis: object | None = None, *, out: object | None = None) -> GPUArray:
+def roll(x: GPUArray, shift: pygpukit.typing.Ints, axis: pygpukit.typing.AxisLike | None = None, *, out: GPUArray | None = None) -> GPUArray:
     """
     Elements moved along the axes; those that leave come back at the other end.
     """
 
-def pad(x: GPUArray, pad_width: object, mode: str = 'constant', constant_values: object = 0, *, out: object | None = None) -> GPUArray:
+def pad(x: GPUArray, pad_width: pygpukit.typing.PadWidth, mode: str = 'constant', constant_values: pygpukit.typing.Number = 0, *, out: GPUArray | None = None) -> GPUArray:
     """
     x with borders. pad_width: a number, a pair (before, after), or a pair per axis; mode: constant, edge or reflect.
     """
 
-def concat_axis0(a: GPUArray, b: GPUArray) -> GPUArray:
-    """Two arrays of one dtype joined along the first axis."""
-
-def repeat_interleave_axis1(input: GPUArray, repeats: int) -> GPUArray:
-    """[d0, d1, d2] to [d0, d1 * repeats, d2], each slice repeated in a row."""
-
-def transpose_3d_021(input: GPUArray, *, out: object | None = None) -> GPUArray:
-    """
-    A copy with axes 0 and 1 exchanged: [d0, d1, d2] to [d1, d0, d2], despite the name.
-    """
-
-def transpose_3d_012(input: GPUArray, *, out: object | None = None) -> GPUArray:
-    """
-    A copy with axes 1 and 2 exchanged: [d0, d1, d2] to [d0, d2, d1], despite the name.
-    """
-
-def transpose_4d_0213(input: GPUArray, *, out: object | None = None) -> GPUArray:
-    """A copy with axes 1 and 2 exchanged."""
-
-def transpose_4d_0132(input: GPUArray, *, out: object | None = None) -> GPUArray:
-    """A copy with axes 2 and 3 exchanged."""
-
-def reshape_copy(input: GPUArray, new_shape: object | None = None, *, out: object | None = None) -> GPUArray:
-    """A copy in new_shape, or in the shape of out."""
-
-def linear(input: object, weight: object, bias: object | None = None, *, activation: object | None = None, residual: object | None = None, alpha: float = 1.0, out: object | None = None) -> GPUArray:
+def linear(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, *, activation: str | None = None, residual: GPUArray | None = None, alpha: float = 1.0, out: GPUArray | None = None) -> GPUArray:
     """
     activation(alpha * input @ weight.T + bias) + residual for input [..., k] and weight [n, k], in one pass where the chip can.
     activation: 'relu', 'gelu' (the tanh form), 'silu' or None. Computed in float32 and rounded once.
     """
 
-def linear_swiglu(input: object, gate: object, up: object, *, out: object | None = None) -> GPUArray:
+def linear_swiglu(input: GPUArray, gate: GPUArray, up: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """
     silu(input @ gate.T) * (input @ up.T) for input [..., k], gate and up [n, k], in one pass where the chip can.
     """
 
-def linear_bias_gelu(input: object, weight: object, bias: object, *, out: object | None = None) -> GPUArray:
+def linear_bias_gelu(input: GPUArray, weight: GPUArray, bias: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """
     gelu(input @ weight.T + bias) in the tanh form, for input [m, k], weight [n, k] and bias [n].
     """
 
-def matmul(a: object, b: object, *, out: object | None = None, use_tf32: object | None = None, precision: object | None = None, out_dtype: object | None = None, kernel: object | None = None) -> GPUArray:
+def matmul(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None, use_tf32: bool | None = None, precision: str | None = None, out_dtype: pygpukit.typing.DTypeLike | None = None, kernel: str | None = None) -> GPUArray:
     """
     a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for float32 only.
     out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).
     kernel='wgmma', 'mma', 'simt', 'gemv' or 'cublaslt' insists on one kind of kernel of a GPU; see explain_matmul.
     """
 
-def explain_matmul(a: object, b: object, *, use_tf32: object | None = None, precision: object | None = None, out_dtype: object | None = None, kernel: object | None = None) -> str:
+def explain_matmul(a: GPUArray, b: GPUArray, *, use_tf32: bool | None = None, precision: str | None = None, out_dtype: pygpukit.typing.DTypeLike | None = None, kernel: str | None = None) -> str:
     """
     How matmul of the same arguments would be computed now, in one line: kernel, tiles, grid and the order of the sums.
     """
 
-def batched_matmul(a: object, b: object, *, out: object | None = None) -> GPUArray:
+def batched_matmul(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Products of two 3-D or two 4-D arrays with equal batch dimensions."""
 
 def pack(x: GPUArray) -> GPUArray:
@@ -1364,96 +1320,96 @@ def pack(x: GPUArray) -> GPUArray:
     x in the layout that the matrix kernels of a GPU read fastest: the last axis dense, every row at a multiple of 16 bytes. x itself where it lies so, else a copy. For weights [n, k], codes and scales, once.
     """
 
-def transpose(a: object) -> GPUArray:
+def transpose(a: GPUArray) -> GPUArray:
     """The transposed view of a 2-D array."""
 
-def scaled_matmul(a: object, b: object, scale_a: object | None = None, scale_b: object | None = None, *, zero_b: object | None = None, tensor_scale_a: object | None = None, tensor_scale_b: object | None = None, alpha: float = 1.0, bias: object | None = None, out_dtype: object | None = None, out_scale: object | None = None, kernel: object | None = None, out: object | None = None) -> GPUArray:
+def scaled_matmul(a: GPUArray, b: GPUArray, scale_a: GPUArray | None = None, scale_b: GPUArray | None = None, *, zero_b: GPUArray | None = None, tensor_scale_a: GPUArray | None = None, tensor_scale_b: GPUArray | None = None, alpha: float = 1.0, bias: GPUArray | None = None, out_dtype: pygpukit.typing.DTypeLike | None = None, out_scale: GPUArray | None = None, kernel: str | None = None, out: GPUArray | None = None) -> GPUArray:
     """
     a @ b.T * alpha + bias for a [m, k] and weights b [n, k], either or both quantised, with the scales that quantize made.
     Float results are float32, float16, bfloat16 or, divided by out_scale, float8; integers without scales are exact in int32.
     kernel='wgmma' or 'cublaslt' insists on one kind of kernel of a GPU for float8 by float8; 'wgmma' also multiplies bfloat16 by float8_e4m3 with Hopper's unit for float8, as large layers are; it keeps fewer bits of a sum.
     """
 
-def grouped_matmul(a: object, b: object, row_expert_ids: object, scale_a: object | None = None, scale_b: object | None = None, *, zero_b: object | None = None, tensor_scale_a: object | None = None, tensor_scale_b: object | None = None, alpha: float = 1.0, bias: object | None = None, out_dtype: object | None = None, out_scale: object | None = None, out: object | None = None) -> GPUArray:
+def grouped_matmul(a: GPUArray, b: GPUArray, row_expert_ids: GPUArray, scale_a: GPUArray | None = None, scale_b: GPUArray | None = None, *, zero_b: GPUArray | None = None, tensor_scale_a: GPUArray | None = None, tensor_scale_b: GPUArray | None = None, alpha: float = 1.0, bias: GPUArray | None = None, out_dtype: pygpukit.typing.DTypeLike | None = None, out_scale: GPUArray | None = None, out: GPUArray | None = None) -> GPUArray:
     """
     scaled_matmul of each row of a [m, k] with the matrix of b [experts, n, k] that row_expert_ids, int32 [m], names.
     """
 
-def explain_grouped_matmul(a: object, b: object, row_expert_ids: object, scale_a: object | None = None, scale_b: object | None = None, *, zero_b: object | None = None, tensor_scale_a: object | None = None, tensor_scale_b: object | None = None, alpha: float = 1.0, bias: object | None = None, out_dtype: object | None = None, out_scale: object | None = None) -> str:
+def explain_grouped_matmul(a: GPUArray, b: GPUArray, row_expert_ids: GPUArray, scale_a: GPUArray | None = None, scale_b: GPUArray | None = None, *, zero_b: GPUArray | None = None, tensor_scale_a: GPUArray | None = None, tensor_scale_b: GPUArray | None = None, alpha: float = 1.0, bias: GPUArray | None = None, out_dtype: pygpukit.typing.DTypeLike | None = None, out_scale: GPUArray | None = None) -> str:
     """
     How grouped_matmul of the same arguments would be computed now, in one line: kernel, tiles, grid and the order of the sums.
     """
 
-def layernorm(input: GPUArray, gamma: GPUArray, beta: GPUArray, eps: float = 1e-05, *, out: object | None = None) -> GPUArray:
+def layernorm(input: GPUArray, gamma: GPUArray, beta: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
     """(x - mean) / sqrt(var + eps) * gamma + beta over the last axis."""
 
-def rmsnorm(input: GPUArray, gamma: GPUArray, eps: float = 1e-05, *, out: object | None = None) -> GPUArray:
+def rmsnorm(input: GPUArray, gamma: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
     """x / sqrt(mean(x^2) + eps) * gamma over the last axis."""
 
 def bias_add_inplace(output: GPUArray, bias: GPUArray) -> None:
     """output[..., :] += bias."""
 
-def quantize(x: GPUArray, format: object, *, block: object | None = None, zero_point: bool = False, tensor_scale: bool = True, out: object | None = None) -> tuple[GPUArray, ...]:
+def quantize(x: GPUArray, format: pygpukit.typing.DTypeLike, *, block: str | pygpukit.typing.ShapeLike | None = None, zero_point: bool = False, tensor_scale: bool = True, out: tuple[GPUArray, ...] | None = None) -> tuple[GPUArray, ...]:
     """
     Codes and scales of x in 'fp8_e4m3', 'fp8_e5m2', 'int8', 'int4' or 'nvfp4': (data, scale), with zero points (data, scale, zero), for nvfp4 (data, scale, tensor_scale).
     block is what shares a scale: 'tensor', 'row', a number of columns, or (rows, columns).
     """
 
-def dequantize(data: GPUArray, scale: GPUArray, *, zero: object | None = None, tensor_scale: object | None = None, dtype: object = 'float32', out: object | None = None) -> GPUArray:
+def dequantize(data: GPUArray, scale: GPUArray, *, zero: GPUArray | None = None, tensor_scale: GPUArray | None = None, dtype: pygpukit.typing.DTypeLike = 'float32', out: GPUArray | None = None) -> GPUArray:
     """
     The numbers of codes that quantize made, in float32, float16 or bfloat16.
     """
 
-def sum(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, dtype: object | None = None, out: object | None = None) -> GPUArray:
+def sum(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
     """
     Sum over the axes (all: 0-d). Integers and bool give int64, unsigned ones uint64.
     """
 
-def prod(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, dtype: object | None = None, out: object | None = None) -> GPUArray:
+def prod(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
     """
     Product over the axes. Integers and bool give int64, unsigned ones uint64.
     """
 
-def mean(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+def mean(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, out: GPUArray | None = None) -> GPUArray:
     """Mean over the axes. Integers give float64; no elements give NaN."""
 
-def max(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+def max(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, out: GPUArray | None = None) -> GPUArray:
     """The largest element over the axes. NaN wins; no elements is an error."""
 
-def min(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+def min(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, out: GPUArray | None = None) -> GPUArray:
     """The smallest element over the axes. NaN wins; no elements is an error."""
 
-def any(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+def any(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, out: GPUArray | None = None) -> GPUArray:
     """True where any element over the axes is not 0."""
 
-def all(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+def all(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, out: GPUArray | None = None) -> GPUArray:
     """True where all elements over the axes are not 0."""
 
-def var(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, correction: float = 0.0, ddof: float | None = None, out: object | None = None) -> GPUArray:
+def var(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, correction: float = 0.0, ddof: float | None = None, out: GPUArray | None = None) -> GPUArray:
     """
     Variance over the axes, divided by count - correction. ddof is another name of correction.
     """
 
-def std(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, correction: float = 0.0, ddof: float | None = None, out: object | None = None) -> GPUArray:
+def std(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, correction: float = 0.0, ddof: float | None = None, out: GPUArray | None = None) -> GPUArray:
     """Standard deviation over the axes: the root of var."""
 
-def argmax(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+def argmax(a: GPUArray, axis: SupportsIndex | None = None, keepdims: bool = False, *, out: GPUArray | None = None) -> GPUArray:
     """
     First index (int64) of the largest element along an axis, or in the flattened array. The first NaN wins.
     """
 
-def argmin(a: GPUArray, axis: object | None = None, keepdims: bool = False, *, out: object | None = None) -> GPUArray:
+def argmin(a: GPUArray, axis: SupportsIndex | None = None, keepdims: bool = False, *, out: GPUArray | None = None) -> GPUArray:
     """
     First index (int64) of the smallest element along an axis, or in the flattened array. The first NaN wins.
     """
 
-def sum_axis(a: GPUArray, axis: object, *, out: object | None = None) -> GPUArray:
+def sum_axis(a: GPUArray, axis: pygpukit.typing.AxisLike, *, out: GPUArray | None = None) -> GPUArray:
     """Sum of a matrix along axis 0 or 1."""
 
-def cumsum(a: GPUArray, axis: object | None = None, *, dtype: object | None = None, out: object | None = None) -> GPUArray:
+def cumsum(a: GPUArray, axis: SupportsIndex | None = None, *, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
     """
     Running sums along an axis, or of the flattened array. Element i equals the sum of elements 0 to i to the bit.
     """
 
-def softmax(input: GPUArray, axis: object = -1, *, out: object | None = None) -> GPUArray:
+def softmax(input: GPUArray, axis: SupportsIndex = -1, *, out: GPUArray | None = None) -> GPUArray:
     """exp(x) / sum(exp(x)) along an axis, safe for large x."""
