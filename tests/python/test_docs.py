@@ -3,6 +3,7 @@
 import importlib
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree
@@ -197,3 +198,24 @@ def test_pictures_are_well_formed_and_used(picture):
 def test_links_of_the_examples():
     page = ROOT / "examples/README.md"
     assert list(check_docs.check_links(page, page.read_text())) == []
+
+
+def test_architecture_lists_folders_that_exist():
+    text = (ROOT / "docs/architecture.md").read_text()
+    listing = text[text.index("gpukit/                  the C++ library") :].split("```", 1)[0]
+    found = []
+    for line in listing.splitlines()[1:]:
+        if line.startswith("python/pygpukit/"):
+            found += [ROOT / "python/pygpukit" / name for name in re.findall(r"(\w+)/", line.split("the package:")[1])]
+        elif line.startswith("    "):
+            found += [ROOT / "gpukit/ops" / name for name in re.findall(r"(\w+)/(?= |$)", line)]
+        elif line.startswith("  "):
+            found += [ROOT / "gpukit" / name for name in re.findall(r"^  (\w+)/", line)]
+        else:
+            names = re.findall(r"(?:^| )([.\w]+)/(?= |$)", line)
+            inside = ROOT / "tests" if line.startswith("tests/") else ROOT
+            found += [inside / name for name in names if name != "tests"]
+    assert len(found) > 30
+    assert [path for path in found if not path.exists()] == []
+    for page in ("architecture.md", "adding-an-op.md"):
+        assert "_bench.cpp" not in (ROOT / "docs" / page).read_text()
