@@ -52,12 +52,6 @@ SAME = {
 }
 
 
-@pytest.fixture
-def anywhere(device, monkeypatch):
-    """Lets the names run on the CPU as well."""
-    monkeypatch.setattr(gp.compat.products, "_need_gpu", lambda op, a: None)
-
-
 def normal(rng, *shape):
     return rng.standard_normal(shape).astype(np.float32)
 

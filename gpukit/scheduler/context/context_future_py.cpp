@@ -7,11 +7,11 @@
 
 #include <cmath>
 
+#include "gpukit/python/dispatch_thread.h"
 #include "gpukit/python/notify.h"
 #include "gpukit/python/runtime_modules.h"
 #include "gpukit/scheduler/context/context_future_py.h"
 #include "gpukit/scheduler/context/context_session_py.h"
-#include "gpukit/scheduler/context/dispatch_thread_py.h"
 #include "gpukit/scheduler/context/kernel_future.h"
 
 namespace gpukit {

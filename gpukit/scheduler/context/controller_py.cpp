@@ -11,12 +11,12 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/jit/user_kernel.h"
+#include "gpukit/python/dispatch_thread.h"
 #include "gpukit/python/runtime_modules.h"
 #include "gpukit/python/state.h"
 #include "gpukit/scheduler/context/context_future_py.h"
 #include "gpukit/scheduler/context/context_session_py.h"
 #include "gpukit/scheduler/context/controller.h"
-#include "gpukit/scheduler/context/dispatch_thread_py.h"
 
 namespace gpukit {
 

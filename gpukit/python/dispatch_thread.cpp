@@ -1,4 +1,4 @@
-#include "gpukit/scheduler/context/dispatch_thread_py.h"
+#include "gpukit/python/dispatch_thread.h"
 
 #include <unordered_map>
 
