@@ -36,6 +36,9 @@ GPUKIT_DEVICE float gelu_short(float x) {
   return x * reciprocal_normal(1.0f + exp2_normal(x * fmaf(x * x, -0.10294324033f, -2.3022082144f)));
 }
 
+/// Where the reciprocal would be subnormal (x < -87) it is 0.
+GPUKIT_DEVICE float silu_short(float x) { return x * reciprocal_normal(1.0f + exp2_normal(x * -kLog2E)); }
+
 // What each function is for float, double, float16 and bfloat16.
 #define GPUKIT_MATH(Name, cost, float_value, double_value, half_value, bfloat_value) \
   struct Name {                                                                      \

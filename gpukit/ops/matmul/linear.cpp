@@ -59,11 +59,8 @@ Dims check_layer(const char* op, const Array& input, const char* weight_name, co
   return with_last(input.shape(), weight.data().shape(0));
 }
 
-/// Any part of both is the same memory.
-bool share_memory(const Array& a, const Array& b) { return b.defined() && a.storage() == b.storage(); }
-
 bool same_view(const Array& a, const Array& b) {
-  return b.defined() && a.storage() == b.storage() && a.offset_bytes() == b.offset_bytes() && a.shape() == b.shape() &&
+  return a.storage() == b.storage() && a.offset_bytes() == b.offset_bytes() && a.shape() == b.shape() &&
          a.strides() == b.strides();
 }
 
@@ -71,8 +68,9 @@ bool same_view(const Array& a, const Array& b) {
 bool writes_ahead(const Array& out, const Array& input, const Matrix& weight, const LinearOptions& options) {
   for (const Array* x : {&input, &weight.parts.data, &weight.parts.scale, &weight.parts.zero, &weight.parts.tensor_scale,
                          &options.bias})
-    if (share_memory(out, *x)) return true;
-  return share_memory(out, options.residual) && !same_view(out, options.residual);
+    if (x->defined() && may_share_memory(out, *x)) return true;
+  const Array& residual = options.residual;
+  return residual.defined() && may_share_memory(out, residual) && !same_view(out, residual);
 }
 
 /// The rows of an array as one matrix, where no copy is needed.

@@ -112,9 +112,9 @@ void set_order(ScaledSpace* s, DType a, DType b) {
 bool shares_memory(const Array& out, const ScaledProduct& p) {
   for (const Quantized* q : {&p.a, &p.b})
     for (const Array* x : {&q->data, &q->scale, &q->zero, &q->tensor_scale})
-      if (x->defined() && x->storage() == out.storage()) return true;
+      if (x->defined() && may_share_memory(out, *x)) return true;
   for (const Array* x : {&p.bias, &p.out_scale, &p.ids})
-    if (x->defined() && x->storage() == out.storage()) return true;
+    if (x->defined() && may_share_memory(out, *x)) return true;
   return false;
 }
 

@@ -52,9 +52,6 @@ struct Gemm90At {
   int row, column, batch;
 };
 
-/// Where the reciprocal would be subnormal (v < -87) it is 0.
-GPUKIT_DEVICE float silu_short(float v) { return v * reciprocal_normal(1.0f + exp2_normal(v * -kLog2E)); }
-
 /// The sums as they are.
 struct NoFinish {
   static constexpr bool kBiased = false, kAdds = false;  // kAdds: a tile of another array
