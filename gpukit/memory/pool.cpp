@@ -182,7 +182,7 @@ Block PoolState::allocate(size_t bytes, const StreamPtr& stream, const AccountPt
         }
       } else {
         size_t at = 0;
-        if (Range* range = fit(lane, bytes, &at); range != nullptr && range->fence == nullptr) {
+        if (Range* range = fit(lane, rounded(bytes), &at); range != nullptr && range->fence == nullptr) {
           lane->large.erase(lane->large.begin() + static_cast<std::ptrdiff_t>(at));
           note_uncached(lane, *range);
           return hand_out(lane, range, Counted::reused);

@@ -49,10 +49,10 @@ struct PoolStreamTest : ::testing::Test {
 };
 
 TEST_F(PoolStreamTest, AHitMakesNoDriverCall) {
-  for (size_t size : {100, 700000, 9 << 20}) pool.release(pool.allocate(size, first), first, {});
+  for (size_t size : {100, 700000, 1500000, 5 << 20, 9 << 20}) pool.release(pool.allocate(size, first), first, {});
   fake.clear_calls();
   for (int i = 0; i < 100; ++i)
-    for (size_t size : {100, 700000, 9 << 20}) pool.release(pool.allocate(size, first), first, {});
+    for (size_t size : {100, 700000, 1500000, 5 << 20, 9 << 20}) pool.release(pool.allocate(size, first), first, {});
   EXPECT_TRUE(fake.calls().empty()) << fake.calls().front();
 }
 
