@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <new>
+#include <utility>
 
 #include "gpukit/base/clock.h"
 #include "gpukit/base/error.h"
@@ -63,6 +64,8 @@ void PoolState::lock_for_fork() {
 void PoolState::unlock_after_fork(bool child) {
   if (child) {
     in_transit_ = 0;
+    num_leaving_ = leaving_bytes_ = 0;
+    for (Leaving& leaving : std::exchange(leaving_, {})) leave(std::move(leaving));
     new (&transit_over_) std::condition_variable;
   }
   mutex_.unlock();
@@ -80,6 +83,8 @@ PoolState::PoolState(driver::Context& context_, const PoolConfig& config_)
   if (vmm_) granularity_ = round_up(kPageUnit, context.api().page_granularity());
   retained_limit_ = config.max_retained;
   if (retained_limit_ == 0) retained_limit_ = static_cast<size_t>(context.properties().total_memory) / 2;
+  min_spare_ = config.min_spare;
+  if (min_spare_ == 0) min_spare_ = static_cast<size_t>(context.properties().total_memory) / 256;
   stats_.virtual_memory = vmm_;
   stats_.retained_limit = static_cast<int64_t>(retained_limit_);
   std::lock_guard lock(pools().mutex);

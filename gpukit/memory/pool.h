@@ -17,6 +17,8 @@ struct PoolConfig {
   Pages pages = Pages::automatic;
   /// The most bytes kept in wholly free pages; 0: half of the device's memory.
   size_t max_retained = 0;
+  /// What may be kept beyond the peak of live bytes, however low that is; 0: a 256th of the device's memory.
+  size_t min_spare = 0;
   /// The most page-locked host bytes for evicted blocks; 0: half of the machine's memory.
   size_t host_limit = 0;
   /// No reuse, guard bytes, poison: every block is a driver allocation of its own.

@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "gpukit/base/env.h"
 #include "gpukit/base/error.h"
@@ -153,6 +154,7 @@ class Model {
       block = pool_.allocate(size, streams_[home], accounts_[account]);
     } catch (const OutOfMemoryError& error) {
       ++refused;
+      refused_bytes_ = rounded;
       check_refusal(account, rounded, error);
       return;
     }
@@ -215,6 +217,19 @@ class Model {
       ASSERT_TRUE(charged <= quota || charged <= last_charged_[i]) << charged << " of " << quota;
       last_charged_[i] = charged;
     }
+    check_reserved();
+  }
+
+  /// More is taken from the driver only up to a quarter above the peak of what was live, or when nothing is cached in
+  /// ranges any more: of what is in slabs only whole ones can move.
+  void check_reserved() {
+    const ResourceStats stats = pool_.stats();
+    const auto reserved = static_cast<size_t>(stats.reserved_bytes);
+    const size_t peak = static_cast<size_t>(stats.peak_live_bytes) + 4 * kPageUnit;  // of a slab
+    const size_t needed = live_large_ + static_cast<size_t>(stats.slab_bytes) + std::exchange(refused_bytes_, 0);
+    ASSERT_TRUE(reserved <= last_reserved_ || reserved <= std::max(peak + peak / 4, needed))
+        << reserved << " of " << peak << " needed " << needed;
+    last_reserved_ = reserved;
   }
 
   FakeDriver& fake_;
@@ -225,6 +240,7 @@ class Model {
   std::vector<std::shared_ptr<Account>> accounts_;
   Live live_;
   size_t live_bytes_[3] = {}, live_large_ = 0, last_charged_[3] = {};
+  size_t refused_bytes_ = 0, last_reserved_ = 0;
 };
 
 TEST(PoolFuzz, AgreesWithAModelWhateverOrderTheWorkRunsIn) {

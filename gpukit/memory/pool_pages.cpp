@@ -1,5 +1,6 @@
 // Pages of the pool: how ranges are made of free pages and new ones.
 #include <algorithm>
+#include <bit>
 
 #include "gpukit/base/error.h"
 #include "gpukit/memory/pool_state.h"
@@ -20,14 +21,20 @@ bool has_memory(Call&& call) {
   }
 }
 
-size_t largest_page(const Range* range, size_t limit) {
+/// Pages are made in powers of two, so that those of any block fit into any other; up to this many steps.
+constexpr size_t kLargestPages = 32;
+
+/// Beyond so many addresses that wait for their last work, the next request waits for the first of them.
+constexpr size_t kMostLeaving = 256;
+
+}  // namespace
+
+size_t largest_pages(const Range& range, size_t limit) {
   size_t largest = 0;
-  for (const Pages& pages : range->pages)
+  for (const Pages& pages : range.pages)
     if (pages.bytes <= limit) largest = std::max(largest, pages.bytes);
   return largest;
 }
-
-}  // namespace
 
 size_t PoolState::retained() const { return cached_large_ + free_large_ + loose_bytes_; }
 
@@ -58,6 +65,13 @@ void PoolState::dismantle(Range* taken) {
     loose_.push_back({pages, leaving.fence});
     loose_bytes_ += pages.bytes;
   }
+  leave(std::move(leaving));
+}
+
+void PoolState::leave(Leaving leaving) {
+  ++num_leaving_;
+  for (const Pages& pages : leaving.pages) leaving_bytes_ += pages.bytes;
+  if (leaving.plain) leaving_bytes_ += leaving.bytes;
   leaving_.push_back(std::move(leaving));
 }
 
@@ -95,7 +109,7 @@ void PoolState::choose_pages(bool desperate, size_t* missing, std::vector<Pages>
   while (*missing != 0) {
     size_t best = free_ranges_.size(), largest = 0;
     for (size_t i = 0; i < free_ranges_.size(); ++i) {
-      const size_t size = largest_page(free_ranges_[i], *missing);
+      const size_t size = largest_pages(*free_ranges_[i], *missing);
       if (size <= largest || !usable(free_ranges_[i])) continue;
       largest = size;
       best = i;
@@ -109,27 +123,54 @@ void PoolState::choose_pages(bool desperate, size_t* missing, std::vector<Pages>
   }
 }
 
-bool PoolState::gather(size_t bytes, bool desperate, std::vector<Pages>* pages, Fence* fence) {
-  finish_leaving(false);
+bool PoolState::gather(const Account& account, size_t bytes, bool desperate, std::vector<Pages>* pages, Fence* fence) {
+  finish_leaving([&] {
+    std::lock_guard lock(mutex_);
+    return num_leaving_ > kMostLeaving;
+  });
   size_t missing = bytes;
   try {
     {
       std::lock_guard lock(mutex_);
       choose_pages(desperate, &missing, pages, fence);
+      move_cached(account, bytes, &missing, pages, fence);
     }
     if (missing == 0) return true;
-    Pages made{0, missing};
-    while (!has_memory([&] { made.handle = context.api().create_pages(missing); })) {
-      if (desperate && release_some(missing)) continue;
-      put_back(std::move(*pages), *fence);
-      return false;
-    }
-    pages->push_back(made);
+    return_excess(bytes, missing);
+    if (create_pages(missing, desperate, pages)) return true;
   } catch (...) {
     put_back(std::move(*pages), *fence);
     throw;
   }
-  note_reserved(missing);
+  put_back(std::move(*pages), *fence);
+  return false;
+}
+
+bool PoolState::create_pages(size_t bytes, bool desperate, std::vector<Pages>* pages) {
+  if (bytes > static_cast<size_t>(context.properties().total_memory)) return false;
+  const driver::Api& api = context.api();
+  std::vector<Pages> made;
+  auto undo = [&] {
+    for (const Pages& entry : made) api.release_pages(entry.handle);
+  };
+  try {
+    for (size_t left = bytes; left != 0; left -= made.back().bytes) {
+      Pages next{0, std::min(std::bit_floor(left / granularity_), kLargestPages) * granularity_};
+      while (!has_memory([&] { next.handle = api.create_pages(next.bytes); })) {
+        if (desperate && release_some(left)) continue;
+        undo();
+        return false;
+      }
+      made.push_back(next);
+    }
+  } catch (...) {
+    undo();
+    throw;
+  }
+  for (const Pages& entry : made) {
+    pages->push_back(entry);
+    note_reserved(entry.bytes);
+  }
   return true;
 }
 
@@ -177,7 +218,7 @@ void PoolState::map(driver::Address address, const std::vector<Pages>& pages) {
   stats_.mappings += static_cast<int64_t>(pages.size());
 }
 
-Range* PoolState::obtain(size_t bytes, bool desperate) {
+Range* PoolState::obtain(const Account& account, size_t bytes, bool desperate) {
   auto range = std::make_unique<Range>();
   range->bytes = bytes;
   const driver::Api& api = context.api();
@@ -188,13 +229,14 @@ Range* PoolState::obtain(size_t bytes, bool desperate) {
     if (Range* free = pop_free_range(bytes, bytes)) return free;
   }
   if (!vmm_) {
+    return_excess(bytes, bytes);
     while (!has_memory([&] { range->address = api.allocate(bytes); }))
       if (!desperate || !release_some(bytes)) return nullptr;
     note_reserved(bytes);
     return range.release();
   }
   Fence fence;
-  if (!gather(bytes, desperate, &range->pages, &fence)) return nullptr;
+  if (!gather(account, bytes, desperate, &range->pages, &fence)) return nullptr;
   try {
     range->address = api.reserve_range(bytes);
     try {

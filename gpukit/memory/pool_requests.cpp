@@ -180,14 +180,14 @@ Piece* PoolState::take_unowned(const Request& request) {
 }
 
 Piece* PoolState::take_new(const Request& request, bool desperate) {
-  if (request.index < 0) return obtain(request.bytes, desperate);
+  if (request.index < 0) return obtain(*request.account, request.bytes, desperate);
   const size_t bytes = round_up(slab_bytes(request.index), granularity_);
   Range* range = nullptr;
   {
     std::lock_guard lock(mutex_);
     range = pop_free_range(bytes, bytes);
   }
-  if (range == nullptr) range = obtain(bytes, desperate);
+  if (range == nullptr) range = obtain(*request.account, bytes, desperate);
   if (range != nullptr && range->fence != nullptr) {
     try {
       Marker marker;
@@ -254,7 +254,7 @@ PoolState::Outcome PoolState::attempt_refill(const Request& request, bool desper
   std::vector<Pages> pages;
   Fence fence;
   try {
-    if (!gather(request.bytes, desperate, &pages, &fence)) {
+    if (!gather(*request.account, request.bytes, desperate, &pages, &fence)) {
       request.account->uncharge(request.bytes);
       return {.again = desperate && transit.wait_for_others()};
     }

@@ -2,7 +2,9 @@
 //
 // Small blocks are chunks of slabs, large ones are ranges. A free one is either cached in a lane (an account's on one
 // stream: charged to the account, reused there without a driver call) or unowned (charged to none, free for every one
-// behind its fence). Pages of unowned ranges and of empty slabs move to other ranges, or back to the driver.
+// behind its fence). Pages of unowned ranges and of empty slabs move to other ranges, or back to the driver. So do
+// those of cached ranges, the longest unused first, once the pool has from the driver what it may have
+// (pool_limit.cpp).
 #pragma once
 
 #include <condition_variable>
@@ -50,6 +52,9 @@ struct Range : Piece {
   std::vector<Pages> pages;
   uint64_t freed_at = 0;  // count of large requests
 };
+
+/// The largest of its pages that are not above `limit`.
+size_t largest_pages(const Range& range, size_t limit);
 
 /// Pages of one class of chunks.
 struct Slab {
@@ -215,18 +220,37 @@ class PoolState {
   void collect_everything();
   Leaving leaving_of(Range* range);
   size_t send_away(size_t enough);
-  bool disown_oldest();
+  void leave(Leaving leaving);
+  /// Lanes whose work can be waited for, of one account or of all.
+  std::vector<Lane*> quiet_lanes(const Account* account);
+  /// Gives up the cached range that was freed first, of those with pages of `most` bytes or less. False: there is none.
+  bool disown_oldest(const std::vector<Lane*>& lanes, size_t most = SIZE_MAX);
   // The lock is not held.
-  Range* obtain(size_t bytes, bool desperate);
-  bool gather(size_t bytes, bool desperate, std::vector<Pages>* pages, Fence* fence);
+  Range* obtain(const Account& account, size_t bytes, bool desperate);
+  bool gather(const Account& account, size_t bytes, bool desperate, std::vector<Pages>* pages, Fence* fence);
+  bool create_pages(size_t bytes, bool desperate, std::vector<Pages>* pages);
   void note_reserved(size_t bytes);
+
+  // How much is kept.
+  /// What serving a request of `bytes` with `missing` new ones would have from the driver above what it may. The lock
+  /// is held.
+  size_t excess(size_t bytes, size_t missing) const;
+  /// Takes pages of what is cached, as long as new ones would be too many. The lock is held.
+  void move_cached(const Account& account, size_t bytes, size_t* missing, std::vector<Pages>* pages, Fence* fence);
+  /// Gives what is cached back to the driver, as long as new memory would be too much. May wait.
+  void return_excess(size_t bytes, size_t missing);
+
   void put_back(std::vector<Pages> pages, const Fence& fence) noexcept;
   void map(driver::Address address, const std::vector<Pages>& pages);
   int unmap(driver::Address address, const std::vector<Pages>& pages) noexcept;
   bool release_some(size_t bytes);
-  /// Lets go of what no work uses any more; with `wait`, of all but what a capture keeps. Gives the bytes of the pages
-  /// returned; pages returned while they were mapped are free when their addresses go, which is counted in returned_.
-  size_t finish_leaving(bool wait);
+  /// Lets go of what no work uses any more, and waits for the rest in turn while `wait` says so, all but what a capture
+  /// keeps. Gives the bytes of the pages returned; pages returned while they were mapped are free when their addresses
+  /// go, which is counted in returned_. What fails is tried again later; told at once only with `strict`.
+  size_t finish_leaving(const std::function<bool()>& wait, bool strict = false);
+  size_t finish_leaving(bool wait) {
+    return finish_leaving([wait] { return wait; }, wait);
+  }
   size_t let_go(Leaving& leaving);
   uint64_t returned() const;
   void note_freed(size_t bytes);
@@ -235,7 +259,7 @@ class PoolState {
 
   size_t granularity_ = kPageUnit;
   bool vmm_ = false;
-  size_t retained_limit_ = 0;
+  size_t retained_limit_ = 0, min_spare_ = 0;
 
   mutable std::mutex mutex_;
   std::unordered_map<LaneKey, std::unique_ptr<Lane>, LaneHash> lanes_;
@@ -245,6 +269,7 @@ class PoolState {
   std::vector<Range*> free_ranges_;             // unowned
   std::vector<Loose> loose_;
   std::vector<Leaving> leaving_;
+  size_t num_leaving_ = 0, leaving_bytes_ = 0;  // with those a thread has in hand; bytes of their pages
   uint64_t large_requests_ = 0;
   size_t cached_large_ = 0, free_large_ = 0, loose_bytes_ = 0;
   uint64_t returned_ = 0;  // times that addresses or pages went back to the driver

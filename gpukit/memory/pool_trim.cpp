@@ -29,7 +29,7 @@ size_t PoolState::send_away(size_t enough) {
     bytes += loose_[i].pages.bytes;
     loose_bytes_ -= loose_[i].pages.bytes;
     loose_.erase(loose_.begin() + static_cast<std::ptrdiff_t>(i));
-    leaving_.push_back(std::move(leaving));
+    leave(std::move(leaving));
   }
   for (size_t i = 0; i < free_ranges_.size() && bytes < enough;) {
     Range* range = free_ranges_[i];
@@ -40,7 +40,7 @@ size_t PoolState::send_away(size_t enough) {
     free_ranges_.erase(free_ranges_.begin() + static_cast<std::ptrdiff_t>(i));
     bytes += range->bytes;
     free_large_ -= range->bytes;
-    leaving_.push_back(leaving_of(range));
+    leave(leaving_of(range));
   }
   return bytes;
 }
@@ -62,7 +62,7 @@ bool PoolState::release_some(size_t bytes) {
   return returned() != before;
 }
 
-size_t PoolState::finish_leaving(bool wait) {
+size_t PoolState::finish_leaving(const std::function<bool()>& wait, bool strict) {
   std::vector<Leaving> list, kept;
   {
     std::lock_guard lock(mutex_);
@@ -78,7 +78,7 @@ size_t PoolState::finish_leaving(bool wait) {
       if (leaving.fence.can_mark()) {
         leaving.fence.mark(marker);
         over = leaving.fence.complete();
-        if (!over && wait) {
+        if (!over && wait()) {
           timed_wait(leaving.fence);
           over = true;
         }
@@ -87,6 +87,7 @@ size_t PoolState::finish_leaving(bool wait) {
         bytes += let_go(leaving);
         std::lock_guard lock(mutex_);
         ++returned_;
+        --num_leaving_;
         continue;
       }
     } catch (...) {
@@ -98,7 +99,7 @@ size_t PoolState::finish_leaving(bool wait) {
     std::lock_guard lock(mutex_);
     for (Leaving& leaving : kept) leaving_.push_back(std::move(leaving));
   }
-  if (failure != nullptr && wait) std::rethrow_exception(failure);
+  if (failure != nullptr && strict) std::rethrow_exception(failure);
   return bytes;
 }
 
@@ -136,6 +137,7 @@ void PoolState::note_freed(size_t bytes) {
   std::lock_guard lock(mutex_);
   ++stats_.driver_frees;
   stats_.reserved_bytes -= static_cast<int64_t>(bytes);
+  leaving_bytes_ -= bytes;
 }
 
 int64_t PoolState::trim() {
@@ -166,29 +168,13 @@ void PoolState::enforce_retained() noexcept {
       const size_t excess = retained() - retained_limit_;
       size_t sent = send_away(excess);
       // Then what is cached, the longest unused first.
-      while (sent < excess && disown_oldest()) sent += send_away(excess - sent);
+      const std::vector<Lane*> lanes = quiet_lanes(nullptr);
+      while (sent < excess && disown_oldest(lanes)) sent += send_away(excess - sent);
     }
     finish_leaving(false);
   } catch (...) {
     // The next release or trim tries again.
   }
-}
-
-bool PoolState::disown_oldest() {
-  Lane* lane = nullptr;
-  size_t at = 0;
-  for (auto& [key, candidate] : lanes_) {
-    for (size_t i = 0; i < candidate->large.size(); ++i) {
-      if (lane != nullptr && lane->large[at]->freed_at <= candidate->large[i]->freed_at) continue;
-      lane = candidate.get();
-      at = i;
-    }
-  }
-  if (lane == nullptr) return false;
-  Range* range = lane->large[at];
-  lane->large.erase(lane->large.begin() + static_cast<std::ptrdiff_t>(at));
-  disown(lane, range);
-  return true;
 }
 
 ResourceStats PoolState::stats() {

@@ -13,7 +13,7 @@ namespace gpukit::memory {
 inline constexpr size_t kMiB = size_t{1} << 20;
 inline constexpr int kOwnDevice = 3;  // one that no other test leaves memory on
 
-class PoolTest : public testing::TestWithParam<PoolConfig::Pages> {
+class PoolTest : public ::testing::TestWithParam<PoolConfig::Pages> {
  protected:
   static driver::Api started() {
     driver::set_host_device_count(kOwnDevice + 1);
