@@ -1,6 +1,7 @@
 #include "gpukit/memory/fence.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gpukit::memory {
 
@@ -54,7 +55,11 @@ void Fence::synchronize() const {
 }
 
 bool Fence::complete() {
-  while (!events_.empty() && events_.back()->query()) events_.pop_back();
+  for (size_t i = events_.size(); i-- > 0;) {
+    if (!events_[i]->query()) continue;
+    std::swap(events_[i], events_.back());
+    events_.pop_back();
+  }
   return empty();
 }
 

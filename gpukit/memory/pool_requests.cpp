@@ -192,6 +192,8 @@ Piece* PoolState::take_new(const Request& request, bool desperate) {
     try {
       Marker marker;
       range->fence->mark(marker);
+      // Pages that go from slab to slab would gather the events of all their lives.
+      if (range->fence->complete()) range->fence.reset();
     } catch (...) {
       std::lock_guard lock(mutex_);
       give_up(range);

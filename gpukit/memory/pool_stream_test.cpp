@@ -73,6 +73,20 @@ TEST_F(PoolStreamTest, AnotherStreamWaitsByEventAndNeverOnTheHost) {
   EXPECT_EQ(pool.stats().waits, 0);
 }
 
+TEST_F(PoolStreamTest, PagesOfSlabsDoNotGatherEvents) {
+  for (int i = 0; i < 50; ++i) {
+    auto account = Account::create("short", context.device(), 0, false, pool.root());
+    const StreamPtr own = std::make_shared<driver::Stream>(context, 0);
+    pool.release(pool.allocate(100, own, account), own, {});
+    account->close();
+    pool.forget(*account);
+    EXPECT_LE(fake.live().events, 1) << i;
+  }
+  fake.clear_calls();
+  pool.release(pool.allocate(100, first), first, {});
+  EXPECT_LE(count("cuStreamWaitEvent"), 1);
+}
+
 TEST_F(PoolStreamTest, StreamsThatCaptureAreLeftAlone) {
   Block a = pool.allocate(9 * kMiB, first), b = pool.allocate(100, first), c = pool.allocate(100, second);
   pool.release(a, first, {});
