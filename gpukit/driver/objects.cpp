@@ -19,6 +19,25 @@ void try_make_current(const Context& context) noexcept {
   }
 }
 
+constexpr size_t kMostIdleStreams = 16;
+
+/// Nothing of it runs or is captured.
+bool is_over(const Api& api, StreamHandle stream) noexcept {
+  try {
+    const int mode = api.relax_capture();
+    bool over = false;
+    try {
+      over = api.capture_info(stream).status == CaptureStatus::none && api.query_stream(stream);
+    } catch (...) {
+      // One that failed is not used again.
+    }
+    api.restore_capture(mode);
+    return over;
+  } catch (...) {
+    return false;
+  }
+}
+
 }  // namespace
 
 Context::Context(const Api& api, int ordinal)
@@ -51,7 +70,33 @@ GreenContext::GreenContext(const SmSplit& split, std::span<const int> groups, bo
 
 GreenContext::~GreenContext() {
   try_make_current(context_);
+  // First: a stream of a green context that is gone can do nothing any more.
+  for (const auto& [priority, stream] : idle_) context_.api().destroy_stream(stream);
   context_.api().destroy_green_context(handle_);
+}
+
+StreamHandle GreenContext::take_stream(int priority) {
+  {
+    std::lock_guard lock(mutex_);
+    auto found = std::find_if(idle_.begin(), idle_.end(), [&](const auto& entry) { return entry.first == priority; });
+    if (found != idle_.end()) {
+      const StreamHandle stream = found->second;
+      idle_.erase(found);
+      return stream;
+    }
+  }
+  return context_.api().create_green_stream(handle_, priority);
+}
+
+void GreenContext::give_back_stream(StreamHandle stream, int priority) noexcept {
+  if (is_over(context_.api(), stream)) {
+    std::lock_guard lock(mutex_);
+    if (idle_.size() < kMostIdleStreams) {
+      idle_.emplace_back(priority, stream);
+      return;
+    }
+  }
+  context_.api().destroy_stream(stream);
 }
 
 Stream::Stream(Context& context, int priority, std::shared_ptr<GreenContext> green)
@@ -60,7 +105,7 @@ Stream::Stream(Context& context, int priority, std::shared_ptr<GreenContext> gre
     throw ArgumentError("Stream", "green", "be of " + str(device()), str(green_->context().device()));
   }
   context_.make_current();
-  handle_ = green_ == nullptr ? api().create_stream(priority) : api().create_green_stream(green_->handle(), priority);
+  handle_ = green_ == nullptr ? api().create_stream(priority) : green_->take_stream(priority);
   id_ = first_id_ = next_stream_id.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -71,7 +116,10 @@ void Stream::stand_in_for(const std::shared_ptr<Stream>& first) {
 
 Stream::~Stream() {
   try_make_current(context_);
-  api().destroy_stream(handle_);
+  if (green_ != nullptr)
+    green_->give_back_stream(handle_, priority_);
+  else
+    api().destroy_stream(handle_);
 }
 
 void Stream::synchronize() const {

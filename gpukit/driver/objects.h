@@ -4,8 +4,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gpukit/driver/api.h"
 
@@ -57,7 +60,8 @@ class SmSplit {
   SmGroups sms_;
 };
 
-/// Owner of a green context: streams made in it run on its SMs only. Never made current.
+/// Owner of a green context: streams made in it run on its SMs only. Never made current. Keeps the driver's streams
+/// that are over for later ones: what a driver spends on a stream may not come back with it. Thread-safe.
 class GreenContext {
  public:
   /// The SMs of the groups numbered in `groups`, and those left over with `remainder`. Throws ArgumentError, CudaError.
@@ -71,9 +75,15 @@ class GreenContext {
   int sm_count() const { return sm_count_; }
 
  private:
+  friend class Stream;
+  StreamHandle take_stream(int priority);
+  void give_back_stream(StreamHandle stream, int priority) noexcept;
+
   Context& context_;
   GreenHandle handle_;
   int sm_count_;
+  std::mutex mutex_;
+  std::vector<std::pair<int, StreamHandle>> idle_;  // by priority
 };
 
 /// A non-blocking stream of ours. Shared by pointer: memory remembers the streams it was used on.

@@ -18,6 +18,7 @@
 #include "gpukit/scheduler/context/controller.h"
 #include "gpukit/scheduler/partition/partition_rest.h"
 #include "gpukit/scheduler/partition/partition_share.h"
+#include "gpukit/scheduler/partition/sm_groups.h"
 #include "tests/support/fake_driver.h"
 
 namespace gpukit::scheduler {
@@ -330,6 +331,7 @@ void for_every_failing_call(FakeDriver& fake, Round&& round) {
   for (int n = 1; !call.empty() && n < 300; ++n) {
     runtime::Waiter::of(kCpu).drain();
     runtime::forget_moved_streams();
+    SmGroups::of(kCpu).forget_idle();
     const auto before = fake.live();
     round([&](auto&& operation) {
       bool threw = false;
@@ -345,6 +347,7 @@ void for_every_failing_call(FakeDriver& fake, Round&& round) {
     });
     runtime::Waiter::of(kCpu).drain();
     runtime::forget_moved_streams();
+    SmGroups::of(kCpu).forget_idle();
     if (call.find("Destroy") == std::string::npos) {  // else that one is never destroyed
       EXPECT_EQ(fake.live().streams, before.streams) << n << " " << call;
       EXPECT_EQ(fake.live().green, before.green) << n << " " << call;
@@ -458,6 +461,7 @@ TEST_F(PartitionDevice, ThreadsSubmitWhileSmsMove) {
   manager.clear();
   runtime::Waiter::of(kCpu).drain();
   runtime::forget_moved_streams();
+  SmGroups::of(kCpu).forget_idle();
   EXPECT_EQ(fake.live().green, 0);
 }
 

@@ -23,6 +23,15 @@ std::atomic<bool> g_use_sets{true};
 constexpr auto kSignalSlice = std::chrono::milliseconds(50);
 constexpr auto kLongestWait = std::chrono::seconds(10);
 
+/// Green contexts kept for sets that nobody has now. Each may hold a few MiB of the device.
+constexpr size_t kMostIdle = 16;
+
+bool same_shape(const driver::SmSplit* a, const driver::SmSplit* b) {
+  if (a == nullptr || b == nullptr) return a == b;
+  return a->num_groups() == b->num_groups() && a->sms_per_group() == b->sms_per_group() &&
+         a->remainder_sms() == b->remainder_sms();
+}
+
 std::vector<std::shared_ptr<StreamGroup>> living(std::vector<std::weak_ptr<StreamGroup>>& groups) {
   std::vector<std::shared_ptr<StreamGroup>> alive;
   std::erase_if(groups, [&](const auto& group) {
@@ -121,14 +130,19 @@ SmGroups::SmGroups(runtime::DeviceState& state) : state_(state) { rest_.push_bac
 
 void SmGroups::split() {
   if (sets_ > 0) return;
-  split_.reset();
   free_.clear();
-  if (!g_use_sets.load(std::memory_order_relaxed)) return;
-  if (!state_.context.api().has_green_contexts(state_.context.ordinal())) return;
-  state_.context.make_current();
-  auto split = std::make_unique<driver::SmSplit>(state_.context);
-  if (split->num_groups() + (split->remainder_sms() > 0 ? 1 : 0) < 2) return;
-  split_ = std::move(split);
+  std::unique_ptr<driver::SmSplit> split;
+  if (g_use_sets.load(std::memory_order_relaxed) && state_.context.api().has_green_contexts(state_.context.ordinal())) {
+    state_.context.make_current();
+    split = std::make_unique<driver::SmSplit>(state_.context);
+    if (split->num_groups() + (split->remainder_sms() > 0 ? 1 : 0) < 2) split.reset();
+  }
+  // Groups of two splits may not be put together, so one that is as before does not take its place.
+  if (!same_shape(split_.get(), split.get())) {
+    known_.clear();
+    split_ = std::move(split);
+  }
+  if (split_ == nullptr) return;
   free_.resize(static_cast<size_t>(split_->num_groups()));
   std::iota(free_.begin(), free_.end(), 0);
 }
@@ -175,15 +189,36 @@ std::vector<int> SmGroups::choose(const std::vector<int>& own, int asked_sms) co
   return candidates;
 }
 
-std::shared_ptr<driver::GreenContext> SmGroups::make_green(const std::vector<int>& groups, bool remainder) const {
-  state_.context.make_current();
-  return std::make_shared<driver::GreenContext>(*split_, groups, remainder && split_->remainder_sms() > 0);
+std::shared_ptr<driver::GreenContext> SmGroups::green_of(const std::vector<int>& groups, bool remainder) {
+  auto same = [&](const Known& known) { return known.groups == groups && known.remainder == remainder; };
+  auto found = std::find_if(known_.begin(), known_.end(), same);
+  if (found != known_.end()) {
+    std::rotate(found, found + 1, known_.end());
+  } else {
+    state_.context.make_current();
+    auto made = std::make_shared<driver::GreenContext>(*split_, groups, remainder && split_->remainder_sms() > 0);
+    known_.push_back({groups, remainder, std::move(made)});
+  }
+  std::shared_ptr<driver::GreenContext> green = known_.back().green;
+  drop_idle(kMostIdle);
+  return green;
+}
+
+void SmGroups::drop_idle(size_t keep) {
+  auto idle = [](const Known& known) { return known.green.use_count() == 1; };
+  auto count = static_cast<size_t>(std::count_if(known_.begin(), known_.end(), idle));
+  std::erase_if(known_, [&](const Known& known) { return idle(known) && count > keep && count-- > 0; });
+}
+
+void SmGroups::forget_idle() noexcept {
+  std::lock_guard lock(mutex_);
+  drop_idle(0);
 }
 
 /// Sends everyone without a share to the SMs that are free, or to the whole device when no set is left.
 void SmGroups::move_rest() {
   std::shared_ptr<driver::GreenContext> green;
-  if (sets_ > 0) green = make_green(free_, true);
+  if (sets_ > 0) green = green_of(free_, true);
   move_all(living(rest_), green);
 }
 
@@ -206,7 +241,7 @@ std::shared_ptr<SmSet> SmGroups::take(int asked_sms) {
   if (split_ == nullptr) throw Error("partition: this device and driver have no sets of SMs");
   wait_for_groups(lock);
   const std::vector<int> groups = choose({}, asked_sms);
-  auto green = make_green(groups, false);
+  auto green = green_of(groups, false);
   const std::vector<int> before = free_;
   free_.erase(std::remove_if(free_.begin(), free_.end(),
                              [&](int group) { return std::binary_search(groups.begin(), groups.end(), group); }),
@@ -256,7 +291,7 @@ void SmGroups::resize(SmSet& set, int asked_sms) {
       set.asked_ = asked_sms;
       return;
     }
-    auto green = make_green(groups, false);
+    auto green = green_of(groups, false);
     streams = living(set.streams_);
     const std::vector<int> before = free_;
     const Places rest = places(living(rest_));

@@ -65,6 +65,8 @@ class SmGroups {
   std::shared_ptr<runtime::StreamGroup> make_group();
   /// A group of a set moves with the default session from now on. The set must go, or adopt it again.
   void adopt(const std::shared_ptr<runtime::StreamGroup>& group);
+  /// Lets go of green contexts that are kept for sets that may come again.
+  void forget_idle() noexcept;
 
  private:
   friend class SmSet;
@@ -72,7 +74,8 @@ class SmGroups {
   void split();
   int total_locked() const;
   std::vector<int> choose(const std::vector<int>& own, int asked_sms) const;
-  std::shared_ptr<driver::GreenContext> make_green(const std::vector<int>& groups, bool remainder) const;
+  std::shared_ptr<driver::GreenContext> green_of(const std::vector<int>& groups, bool remainder);
+  void drop_idle(size_t keep);
   void resize(SmSet& set, int asked_sms);
   void give_back(std::vector<int> groups, bool left = false) noexcept;
   void wait_for_groups(std::unique_lock<std::mutex>& lock);
@@ -82,9 +85,17 @@ class SmGroups {
   runtime::DeviceState& state_;
   std::mutex mutex_;
   std::unique_ptr<driver::SmSplit> split_;
-  std::vector<int> free_;  // groups of no set, sorted
-  int sets_ = 0;           // living ones, and groups of a resized one that still have work
-  int leaving_ = 0;        // those groups of resized sets
+  /// A green context by what it is made of. The same sets come again and again, and a driver may not give back all that
+  /// it spends on each.
+  struct Known {
+    std::vector<int> groups;
+    bool remainder;
+    std::shared_ptr<driver::GreenContext> green;
+  };
+  std::vector<Known> known_;  // the last asked for at the end
+  std::vector<int> free_;     // groups of no set, sorted
+  int sets_ = 0;              // living ones, and groups of a resized one that still have work
+  int leaving_ = 0;           // those groups of resized sets
   std::condition_variable left_;
   std::vector<std::weak_ptr<runtime::StreamGroup>> rest_;
 };
