@@ -112,7 +112,7 @@ TEST(Gemm90Plan, FewRowsOfBytes) {
 
 TEST(Gemm90Plan, FewerMultiprocessorsFewerBlocks) {
   EXPECT_EQ(chosen(make_space(4096, 4096, 4096), facts(32)),
-            "wgmma 128x256x64, 4 stages, a along k, b along k, stored by box, 32 blocks");
+            "wgmma 128x256x64, sides swapped, 4 stages, a along k, b along k, stored by box, 32 blocks in clusters of 2");
 }
 
 TEST(Gemm90Plan, OverlapsWhereThatPays) {
