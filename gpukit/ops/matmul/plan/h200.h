@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "gpukit/ops/common/quant.cuh"
+
 namespace gpukit::cuda::h200 {
 
 inline constexpr double kTensorNs = 0.0196;                 // of a slice, for each element of a tile
@@ -25,5 +27,27 @@ inline double beside(double a, double b, double c, double d, double e) {
   const auto fourth = [](double v) { return v * v * v * v; };
   return std::sqrt(std::sqrt(fourth(a) + fourth(b) + fourth(c) + fourth(d) + fourth(e)));
 }
+
+// Quantised weights by many rows (dequant_gemm_sm90.cuh).
+
+inline constexpr double kMemory = 4.2e6;                      // bytes a microsecond
+inline constexpr double kStart = 4.2, kStartOfCluster = 7.5;  // microseconds of a launch, its first loads and its end
+
+/// Microseconds that a tile takes for 128 of k by int4, by its warpgroups and columns.
+struct StepTime {
+  int columns;
+  double of_one, of_two;
+};
+inline constexpr StepTime kStepTimes[] = {{16, 0.45, 0.60},  {32, 0.49, 0.65},  {64, 0.53, 0.73}, {96, 0.60, 0.85},
+                                          {128, 0.64, 0.94}, {160, 0.69, 1.06}, {192, 0.75, 1.15}};
+/// The same of other weights, beside int4.
+constexpr double beside_int4(Code weights, int group) {
+  if (weights == Code::int8) return 0.90;
+  if (weights == Code::float8_e4m3) return group == 0 ? 0.95 : 1.07;
+  return weights == Code::float4_e2m1 ? 1.03 : group == 128 ? 1.0 : group == 64 ? 1.1 : 1.3;
+}
+
+/// Multiprocessors that clusters of so many blocks fill.
+constexpr int filled(int blocks, int sm_count) { return blocks == 4 ? sm_count * 120 / 132 : sm_count; }
 
 }  // namespace gpukit::cuda::h200

@@ -13,6 +13,7 @@
 #include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/ops/hopper/tensor_map.h"
 #include "gpukit/ops/matmul/quantized/dequant_gemm_sm80_shape.cuh"
+#include "gpukit/ops/matmul/quantized/dequant_gemm_sm90.h"
 #include "gpukit/ops/matmul/quantized/dequant_gemv_shape.cuh"
 #include "gpukit/ops/matmul/quantized/nvfp4_gemv_shape.cuh"
 
@@ -361,6 +362,7 @@ std::optional<GemvCodesPlan> plan_few(const ScaledSpace& s, int number, const Ge
 std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const GemvCodesChip& chip) {
   constexpr int64_t kMinRows = 8, kManyColumns = 32, kMostTiles = int64_t{1} << 30;
   constexpr int64_t kFewRows = 64, kAhead = 1024, kAheadOfMany = 512;  // bytes
+  constexpr double kStart = 5.0;                                       // microseconds
   if (chip.sm_major != 9 || kForms[number].group != 0) return std::nullopt;
   std::optional<GemvCodesPlan> best;
   std::pair<int64_t, int64_t> least = {};
@@ -404,7 +406,8 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
                          .shared_bytes = static_cast<unsigned>(few.shared_bytes(columns, chains)),
                          .overlaps = should_overlap(tiles, chip.sm_count),
                          .instance = i,
-                         .few = few};
+                         .few = few,
+                         .time_us = static_cast<double>(time) / 100.0 + kStart};
   }
   return best;
 }
@@ -436,6 +439,28 @@ void launch_few90(const ScaledProduct& p, const GemvCodesPlan& plan) {
       {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes, .overlaps = plan.overlaps},
       code_boxes(p, s.k, plan.few.rows), token_boxes(p, plan.few.tokens), write(p.out), read_if(p.a.scale),
       read_if(p.b.scale), read_if(p.bias), read_if(p.out_scale), s, plan.few);
+}
+
+/// dequant_gemm_sm90 in place of `plan`, where that is faster: instead of skinny_codes, but for up to 16 rows by so
+/// many weights that it fills the chip twice, and of gemm90_few_codes by their models.
+std::optional<DequantGemmPlan> plan_dequant(const ScaledProduct& p, const GemvCodesPlan& plan,
+                                            const GemvCodesChip& chip) {
+  const ScaledSpace& s = p.space;
+  const Form& form = kForms[plan.form];
+  const bool forward = (s.n == 1 || s.b.row > 0) && (s.m == 1 || s.a.row > 0);
+  const bool halves = itemsize(p.a.data.dtype()) == 2;
+  if (chip.sm_major != 9 || plan.tokens == 1 || plan.blocks != 0 || !forward || !halves) return std::nullopt;
+  const bool few90 = plan.instance >= 0;
+  if (few90 ? plan.tokens < 32 : s.m <= 16 && plan.grid >= 2u * static_cast<unsigned>(chip.sm_count))
+    return std::nullopt;
+  const auto dequant = plan_dequant_gemm(s, {.sm_count = chip.sm_count,
+                                             .shared_per_block = chip.shared_per_block,
+                                             .weights = form.weights,
+                                             .group = form.group,
+                                             .zero = form.zero,
+                                             .boxed = dequant_gemm_boxes(p)});
+  if (!dequant || (few90 && dequant->time_us >= plan.time_us)) return std::nullopt;
+  return dequant;
 }
 
 }  // namespace
@@ -492,13 +517,16 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
 }
 
 bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
-  const driver::DeviceProperties& chip = p.out.context().properties();
-  const auto plan = plan_gemv_codes(p,
-                                    {.sm_count = runtime::current_sm_count(p.out.device()),
-                                     .shared_per_block = chip.shared_per_block_optin,
-                                     .sm_major = chip.sm_major},
-                                    one_order);
+  const driver::DeviceProperties& properties = p.out.context().properties();
+  const GemvCodesChip chip = {.sm_count = runtime::current_sm_count(p.out.device()),
+                              .shared_per_block = properties.shared_per_block_optin,
+                              .sm_major = properties.sm_major};
+  const auto plan = plan_gemv_codes(p, chip, one_order);
   if (!plan) return false;
+  if (const auto dequant = plan_dequant(p, *plan, chip)) {
+    launch_dequant_gemm(p, *dequant);
+    return true;
+  }
   if (plan->blocks != 0 || plan->instance >= 0) {
     plan->blocks != 0 ? launch_few(p, *plan) : launch_few90(p, *plan);
     return true;
