@@ -1,9 +1,9 @@
 // Kernels of two-argument functions: one contiguous kernel each, one strided kernel for each group.
 #pragma once
 #include "gpukit/ops/common/map_tiled.cuh"
+#include "gpukit/ops/common/short_math.cuh"
 #include "gpukit/ops/elementwise/arithmetic.cuh"
 #include "gpukit/ops/elementwise/codes.cuh"
-#include "gpukit/ops/common/short_math.cuh"
 
 namespace gpukit {
 

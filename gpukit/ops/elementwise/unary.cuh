@@ -1,8 +1,8 @@
 // Kernels of the short one-argument functions: one contiguous kernel each, one strided kernel for each group.
 #pragma once
 #include "gpukit/ops/common/map_strided.cuh"
-#include "gpukit/ops/elementwise/codes.cuh"
 #include "gpukit/ops/common/short_math.cuh"
+#include "gpukit/ops/elementwise/codes.cuh"
 #include "gpukit/ops/elementwise/unary_basic.cuh"
 
 namespace gpukit {

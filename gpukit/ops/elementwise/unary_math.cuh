@@ -1,8 +1,8 @@
 // Kernels of transcendental functions on reals: one contiguous kernel each, one strided kernel for each group.
 #pragma once
 #include "gpukit/ops/common/map_strided.cuh"
-#include "gpukit/ops/elementwise/codes.cuh"
 #include "gpukit/ops/common/math.cuh"
+#include "gpukit/ops/elementwise/codes.cuh"
 
 namespace gpukit {
 

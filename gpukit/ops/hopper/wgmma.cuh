@@ -104,7 +104,7 @@ struct Wgmma;
   ", %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85" \
   ", %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define GPUKIT_WGMMA_REGS104 \
-  GPUKIT_WGMMA_REGS96       \
+  GPUKIT_WGMMA_REGS96        \
   ", %96, %97, %98, %99, %100, %101, %102, %103"
 #define GPUKIT_WGMMA_REGS112 \
   GPUKIT_WGMMA_REGS96        \
@@ -186,8 +186,8 @@ GPUKIT_WGMMA_TYPES96(", 1, 1, %51, %52")
 GPUKIT_WGMMA_TYPES128(", 1, 1, %67, %68")
 GPUKIT_WGMMA_TYPES192(", 1, 1, %99, %100")
 GPUKIT_WGMMA_TYPES256(", 1, 1, %131, %132")
-#define GPUKIT_WGMMA_HALVES(N, R, A, B, P, turns)                                  \
-  GPUKIT_WGMMA(half, float, "f", N, R, "k16.f32.f16.f16", turns, A, B, P)          \
+#define GPUKIT_WGMMA_HALVES(N, R, A, B, P, turns)                         \
+  GPUKIT_WGMMA(half, float, "f", N, R, "k16.f32.f16.f16", turns, A, B, P) \
   GPUKIT_WGMMA(bfloat16, float, "f", N, R, "k16.f32.bf16.bf16", turns, A, B, P)
 GPUKIT_WGMMA_HALVES(80, 40, "%40", "%41", "%42", ", 1, 1, %43, %44")
 GPUKIT_WGMMA_HALVES(112, 56, "%56", "%57", "%58", ", 1, 1, %59, %60")

@@ -24,8 +24,7 @@ Array get_into(const char* op, const Array* out, const IndexedMove& move, DType 
 }
 
 /// The move of take_along_axis and put_along_axis. The shape broadcasts x and indices on every axis but `axis`.
-IndexedMove along_axis(const char* op, const Array& x, const Array& indices, int64_t axis,
-                       Temporaries& into) {
+IndexedMove along_axis(const char* op, const Array& x, const Array& indices, int64_t axis, Temporaries& into) {
   check_same_device(op, x, indices);
   if (x.ndim() == 0 || x.ndim() != indices.ndim())
     throw ShapeError(op, "indices", "have the number of dimensions of x (" + std::to_string(x.ndim()) + ", at least 1)",

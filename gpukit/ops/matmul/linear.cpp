@@ -66,8 +66,8 @@ bool same_view(const Array& a, const Array& b) {
 
 /// The result is written before all that shares its memory is read; a residual is read where it is written.
 bool writes_ahead(const Array& out, const Array& input, const Matrix& weight, const LinearOptions& options) {
-  for (const Array* x : {&input, &weight.parts.data, &weight.parts.scale, &weight.parts.zero, &weight.parts.tensor_scale,
-                         &options.bias})
+  for (const Array* x :
+       {&input, &weight.parts.data, &weight.parts.scale, &weight.parts.zero, &weight.parts.tensor_scale, &options.bias})
     if (x->defined() && may_share_memory(out, *x)) return true;
   const Array& residual = options.residual;
   return residual.defined() && may_share_memory(out, residual) && !same_view(out, residual);
@@ -181,8 +181,7 @@ Array gated(const Array& input, const Matrix& gate, const Matrix& up, const Arra
     throw ShapeError(kOp, "up", "have as many rows as gate: " + std::to_string(gate.data().shape(0)),
                      std::to_string(up.data().shape(0)));
   const Array result = gpukit::result(kOp, out, shape, input.dtype(), input.device());
-  const bool apart =
-      out != nullptr && (writes_ahead(result, input, gate, {}) || writes_ahead(result, input, up, {}));
+  const bool apart = out != nullptr && (writes_ahead(result, input, gate, {}) || writes_ahead(result, input, up, {}));
   return over_rows(kOp, result, input, apart, [&](const Array& target, const Array& rows, Temporaries& temporaries) {
     const bool short_on_gpu = target.device().kind == DeviceKind::cuda && is_short(input.dtype());
     if (short_on_gpu && !gate.quantized && !up.quantized &&

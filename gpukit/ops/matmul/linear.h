@@ -22,8 +22,8 @@ struct LinearOptions {
   float alpha = 1.0f;   // times the product
 };
 
-/// activation(alpha * input @ weight.T + bias) + residual. A dense weight has input's dtype; beside a quantised one input
-/// is float16, bfloat16 or float32. Throws ShapeError, DTypeError, DeviceError.
+/// activation(alpha * input @ weight.T + bias) + residual. A dense weight has input's dtype; beside a quantised one
+/// input is float16, bfloat16 or float32. Throws ShapeError, DTypeError, DeviceError.
 Array linear(const Array& input, const Weight& weight, const LinearOptions& options = {}, const Array* out = nullptr);
 /// A dense matrix as it lies, with any strides.
 Array linear(const Array& input, const Array& weight, const LinearOptions& options = {}, const Array* out = nullptr);

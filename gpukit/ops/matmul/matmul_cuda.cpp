@@ -96,11 +96,11 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
   if (may(MatmulKernel::wgmma)) {
     if (chip.sm_major == 9 && !exact) {
       const auto& plan = cached_plan_gemm90(space, {.input = a.dtype(),
-                                            .out = out,
-                                            .a_aligned = is_aligned(a),
-                                            .b_aligned = is_aligned(b),
-                                            .out_aligned = out_aligned,
-                                            .sm_count = runtime::current_sm_count(a.device())});
+                                                    .out = out,
+                                                    .a_aligned = is_aligned(a),
+                                                    .b_aligned = is_aligned(b),
+                                                    .out_aligned = out_aligned,
+                                                    .sm_count = runtime::current_sm_count(a.device())});
       if (plan) return *plan;
     }
     if (wanted == MatmulKernel::wgmma)

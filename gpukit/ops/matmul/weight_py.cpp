@@ -19,8 +19,8 @@ Weight make(nb::handle data, nb::handle scale, nb::handle zero, nb::handle tenso
   const Array& matrix = python::to_array("Weight", "data", data);
   const Quantized codes(matrix, optional("scale", scale), optional("zero", zero),
                         optional("tensor_scale", tensor_scale));
-  if (!codes.scale.defined() && !codes.zero.defined() && !codes.tensor_scale.defined() && !is_storage_only(matrix.dtype()) &&
-      matrix.dtype() != DType::int8)
+  if (!codes.scale.defined() && !codes.zero.defined() && !codes.tensor_scale.defined() &&
+      !is_storage_only(matrix.dtype()) && matrix.dtype() != DType::int8)
     return python::in_scope([&] { return Weight(matrix); });
   return python::in_scope([&] { return Weight(codes); });
 }
@@ -34,9 +34,10 @@ std::string repr(const Weight& w) {
 
 void bind_weight(nb::module_& m) {
   using namespace python;
-  nb::class_<Weight>(m, "Weight",
-                     "The matrix of a layer, [n, k] with a row for each output: dense or quantised, packed once for the "
-                     "kernels. linear and linear_swiglu take it in place of an array.")
+  nb::class_<Weight>(
+      m, "Weight",
+      "The matrix of a layer, [n, k] with a row for each output: dense or quantised, packed once for the "
+      "kernels. linear and linear_swiglu take it in place of an array.")
       .def(
           "__init__",
           [](Weight* self, nb::handle data, nb::handle scale, nb::handle zero, nb::handle tensor_scale) {
@@ -54,17 +55,28 @@ void bind_weight(nb::module_& m) {
           },
           "matrix"_a, "format"_a, nb::kw_only(), "block"_a = nb::none(), "zero_point"_a = false,
           "tensor_scale"_a = true, "A dense matrix in a format of quantize, with the same keywords.")
-      .def_prop_ro("shape", [](const Weight& w) { return from_dims({w.rows(), w.columns()}); }, "(n, k)")
-      .def_prop_ro("dtype", [](const Weight& w) { return from_dtype(w.dtype()); }, "Of the numbers, or of the codes.")
+      .def_prop_ro(
+          "shape",
+          [](const Weight& w) {
+            return from_dims({w.rows(), w.columns()});
+          },
+          "(n, k)")
+      .def_prop_ro(
+          "dtype", [](const Weight& w) { return from_dtype(w.dtype()); }, "Of the numbers, or of the codes.")
       .def_prop_ro("is_quantized", &Weight::is_quantized, "Whether it holds codes.")
       .def_prop_ro("nbytes", &Weight::nbytes, "Bytes of numbers or codes, scales and zero points.")
-      .def_prop_ro("data", [](const Weight& w) { return part(w.parts().data); }, "The matrix, or its codes.")
-      .def_prop_ro("scale", [](const Weight& w) { return part(w.parts().scale); }, "Scales of blocks, or None.")
-      .def_prop_ro("zero", [](const Weight& w) { return part(w.parts().zero); }, "Zero points, or None.")
-      .def_prop_ro("tensor_scale", [](const Weight& w) { return part(w.parts().tensor_scale); },
-                   "The scale of the whole matrix, or None.")
+      .def_prop_ro(
+          "data", [](const Weight& w) { return part(w.parts().data); }, "The matrix, or its codes.")
+      .def_prop_ro(
+          "scale", [](const Weight& w) { return part(w.parts().scale); }, "Scales of blocks, or None.")
+      .def_prop_ro(
+          "zero", [](const Weight& w) { return part(w.parts().zero); }, "Zero points, or None.")
+      .def_prop_ro(
+          "tensor_scale", [](const Weight& w) { return part(w.parts().tensor_scale); },
+          "The scale of the whole matrix, or None.")
       .def(
-          "dense", [](const Weight& w, nb::handle dtype) {
+          "dense",
+          [](const Weight& w, nb::handle dtype) {
             const DType wanted = to_dtype(dtype);
             return wrap(in_scope([&] { return w.dense(wanted); }));
           },

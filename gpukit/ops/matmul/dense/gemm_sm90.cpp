@@ -21,8 +21,8 @@ using Store = Gemm90Store;
 /// int32.
 enum class Types { same, wide, tf32, integers };
 
-/// `slice_ns`, where it is not 0, is what one slice of K takes a multiprocessor that has work for all its tensor cores (measured on an
-/// H200, where products of any size and type run at these rates within a few percent).
+/// `slice_ns`, where it is not 0, is what one slice of K takes a multiprocessor that has work for all its tensor cores
+/// (measured on an H200, where products of any size and type run at these rates within a few percent).
 struct Instance {
   Types types;
   int rows, columns;
@@ -136,8 +136,9 @@ std::string name_of(const Instance& i) {
   constexpr const char* kOut[] = {"{T}", "float", "float", "int"};
   constexpr const char* kStore[] = {"boxes", "turned_boxes", "elements"};
   if (i.blocks > 1)
-    return std::string("gpukit::gemm90_cluster<{T}, {T}, ") + std::to_string(i.rows) + ", " + std::to_string(i.columns) +
-           ", gpukit::Gemm90Store::" + kStore[static_cast<int>(i.store)] + ", " + std::to_string(i.blocks) + ">";
+    return std::string("gpukit::gemm90_cluster<{T}, {T}, ") + std::to_string(i.rows) + ", " +
+           std::to_string(i.columns) + ", gpukit::Gemm90Store::" + kStore[static_cast<int>(i.store)] + ", " +
+           std::to_string(i.blocks) + ">";
   return std::string("gpukit::gemm90<{T}, ") + kOut[static_cast<int>(i.types)] + ", " + std::to_string(i.rows) + ", " +
          std::to_string(i.columns) + ", " + std::to_string(i.turn_a) + ", " + std::to_string(i.turn_b) +
          ", gpukit::Gemm90Store::" + kStore[static_cast<int>(i.store)] + ">";
@@ -169,13 +170,13 @@ enum class FewEnd { same, wide, linear };
 std::vector<jit::KernelSet> make_few(FewEnd end) {
   std::vector<jit::KernelSet> sets;
   for (const auto& [columns, depth, by_warps] : kFewInstances)
-    sets.emplace_back("gpukit/ops/matmul/dense/gemm_sm90_swap_ab.cuh",
-                      std::vector{(end == FewEnd::linear ? std::string("gpukit::gemm90_few_linear<{T}, ")
-                                   : end == FewEnd::same ? std::string("gpukit::gemm90_few<{T}, {T}, ")
-                                                         : std::string("gpukit::gemm90_few<{T}, float, ")) +
-                                  std::to_string(columns) + ", " + std::to_string(depth) +
-                                  (by_warps ? ", true>" : ", false>")},
-                      std::vector{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
+    sets.emplace_back(
+        "gpukit/ops/matmul/dense/gemm_sm90_swap_ab.cuh",
+        std::vector{(end == FewEnd::linear ? std::string("gpukit::gemm90_few_linear<{T}, ")
+                     : end == FewEnd::same ? std::string("gpukit::gemm90_few<{T}, {T}, ")
+                                           : std::string("gpukit::gemm90_few<{T}, float, ")) +
+                    std::to_string(columns) + ", " + std::to_string(depth) + (by_warps ? ", true>" : ", false>")},
+        std::vector{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
   return sets;
 }
 const std::vector<jit::KernelSet> few_kernels[] = {make_few(FewEnd::same), make_few(FewEnd::wide),
@@ -243,14 +244,14 @@ driver::BoxLayout out_layout(const Gemm90Tile& tile, int64_t rows, int64_t colum
   return l;
 }
 
-/// Blocks that run at once in clusters of so many: those of a cluster are neighbours, and of four some places stay empty.
-int blocks_at_once(int blocks, int sm_count) {
-  return (blocks <= 2 ? sm_count : sm_count * 10 / 11) / blocks * blocks;
-}
+/// Blocks that run at once in clusters of so many: those of a cluster are neighbours, and of four some places stay
+/// empty.
+int blocks_at_once(int blocks, int sm_count) { return (blocks <= 2 ? sm_count : sm_count * 10 / 11) / blocks * blocks; }
 
 /// Nanoseconds, for choosing among instances: the slices of the multiprocessor that has most of them. A thin product
 /// (one column of tiles) has to fetch every slice from memory, which all share.
-double estimate_by_slices(const Instance& i, int64_t slice, int64_t m, int64_t n, int64_t k, int64_t batches, int sm_count) {
+double estimate_by_slices(const Instance& i, int64_t slice, int64_t m, int64_t n, int64_t k, int64_t batches,
+                          int sm_count) {
   constexpr double kBytesPerNs = 4300, kBytesPerNsOfOne = 104, kTileNs = 400;
   const int64_t column_tiles = ceil_div(n, i.columns);
   const int64_t tiles = ceil_div(m, i.rows * i.blocks) * i.blocks * column_tiles * batches;
@@ -278,8 +279,8 @@ double estimate(const Instance& i, int64_t m, int64_t n, int64_t k, int64_t batc
   const double slice_ns = h200::beside(h200::kTensorNs * elements, from_l2, h200::kSliceNs,
                                        (i.rows + i.columns) * kRowBytes / h200::kBytesPerNsOfOne,
                                        dram_ns / static_cast<double>(turns * slices));
-  const double ns = static_cast<double>(turns) * (static_cast<double>(slices) * slice_ns + h200::kTileNs +
-                                                  h200::kElementNs * elements);
+  const double ns = static_cast<double>(turns) *
+                    (static_cast<double>(slices) * slice_ns + h200::kTileNs + h200::kElementNs * elements);
   return i.store == Store::turned_boxes ? ns * h200::kSwapped : ns;
 }
 
@@ -363,7 +364,8 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
                      (a.lanes == 1 || fits_engine(out_m, out_bytes)) &&
                      (space.batches == 1 || fits_engine(*out_batch, out_bytes));
 
-  const bool thin = boxes && a.lanes <= kThin && !*turn_a, few = thin && (*types == Types::same || *types == Types::wide) && !*turn_b;
+  const bool thin = boxes && a.lanes <= kThin && !*turn_a,
+             few = thin && (*types == Types::same || *types == Types::wide) && !*turn_b;
   const int forced = forced_tile.load(std::memory_order_relaxed);
   const auto fastest = [&] {
     int best = -1;
@@ -372,17 +374,17 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
       const Instance& candidate = kInstances[i];
       const bool swap = candidate.store == Store::turned_boxes;
       if (candidate.types != *types || (candidate.store == Store::elements) == boxes ||
-          !suits(candidate, a.lanes, thin) || candidate.blocks > facts.sm_count || (forced != 0 && forced != tile_key(candidate.rows, candidate.columns, swap, candidate.blocks)))
+          !suits(candidate, a.lanes, thin) || candidate.blocks > facts.sm_count ||
+          (forced != 0 && forced != tile_key(candidate.rows, candidate.columns, swap, candidate.blocks)))
         continue;
       if (candidate.turn_a != (swap ? *turn_b : *turn_a) || candidate.turn_b != (swap ? *turn_a : *turn_b)) continue;
       const int64_t m = swap ? b.lanes : a.lanes, n = swap ? a.lanes : b.lanes;
       const Side &rows = swap ? b : a, &columns = swap ? a : b;
-      const double ns =
-          *types == Types::same && !*turn_a && !*turn_b
-              ? estimate(candidate, m, n, space.k, space.batches, rows.lane_stride * bytes, columns.lane_stride * bytes,
-                         facts.sm_count)
-              : estimate_by_slices(candidate, Gemm90Tile::kSliceBytes / bytes, m, n, space.k, space.batches,
-                                   facts.sm_count);
+      const double ns = *types == Types::same && !*turn_a && !*turn_b
+                            ? estimate(candidate, m, n, space.k, space.batches, rows.lane_stride * bytes,
+                                       columns.lane_stride * bytes, facts.sm_count)
+                            : estimate_by_slices(candidate, Gemm90Tile::kSliceBytes / bytes, m, n, space.k,
+                                                 space.batches, facts.sm_count);
       if (best < 0 || ns < best_ns) {
         best = i;
         best_ns = ns;
@@ -424,8 +426,8 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
   const int64_t tiles = row_tiles * chosen.blocks * ceil_div(b.lanes, chosen.columns);
   if (tiles * space.batches > kMax) return std::nullopt;
   plan.blocks = chosen.blocks;
-  plan.grid = static_cast<unsigned>(
-      std::min<int64_t>(tiles * space.batches, blocks_at_once(chosen.blocks, facts.sm_count)));
+  plan.grid =
+      static_cast<unsigned>(std::min<int64_t>(tiles * space.batches, blocks_at_once(chosen.blocks, facts.sm_count)));
   plan.overlaps = should_overlap(tiles * space.batches, facts.sm_count) && (few || gemm90_overlaps(plan.tile, space.k));
   plan.space = {.m = static_cast<int32_t>(a.lanes),
                 .n = static_cast<int32_t>(b.lanes),

@@ -59,7 +59,8 @@ struct Gemm90Facts {
 
 /// nullopt where there is no kernel for the dtypes, the copy engine cannot read the operands as they lie, or K is 0.
 /// float32 is for TF32.
-/// For measuring what tiles cost: while `rows` is not 0, products of more than 64 rows are planned with this tile alone.
+/// For measuring what tiles cost: while `rows` is not 0, products of more than 64 rows are planned with this tile
+/// alone.
 void force_gemm90_tile(int rows, int columns, bool swapped, int blocks);
 
 std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts);

@@ -1,8 +1,8 @@
 // How the sums of a warpgroup leave a tile of gemm90: 64 rows by N columns, N / 2 registers a thread. Register 4j + i
 // of a thread stands in row lane / 4 + 8 (i / 2) of its warp's 16 rows and in column 8j + 2 (lane % 4) + i % 2.
 #pragma once
-#include "gpukit/ops/common/mma.cuh"
 #include "gpukit/ops/common/math.cuh"
+#include "gpukit/ops/common/mma.cuh"
 #include "gpukit/ops/hopper/barrier.cuh"
 #include "gpukit/ops/hopper/stmatrix.cuh"
 #include "gpukit/ops/hopper/tma.cuh"

@@ -26,14 +26,17 @@ std::string chosen(const MatmulSpace& s, const Gemm90Facts& f = facts()) {
 }
 
 TEST(Gemm90Plan, ChoosesByShape) {
-  EXPECT_EQ(chosen(make_space(4096, 4096, 4096)),
-            "wgmma 128x256x64, sides swapped, 4 stages, a along k, b along k, stored by box, 132 blocks in clusters of 2");
+  EXPECT_EQ(
+      chosen(make_space(4096, 4096, 4096)),
+      "wgmma 128x256x64, sides swapped, 4 stages, a along k, b along k, stored by box, 132 blocks in clusters of 2");
   EXPECT_EQ(chosen(make_space(4096, 4096, 4096, false)),
             "wgmma 128x256x64, 4 stages, a along k, b along n, stored by box, 132 blocks");
-  EXPECT_EQ(chosen(make_space(1024, 1024, 1024)),
-            "wgmma 64x128x64, sides swapped, 8 stages, a along k, b along k, stored by box, 128 blocks in clusters of 2");
-  EXPECT_EQ(chosen(make_space(2048, 4608, 3584)),
-            "wgmma 128x192x64, sides swapped, 4 stages, a along k, b along k, stored by box, 132 blocks in clusters of 2");
+  EXPECT_EQ(
+      chosen(make_space(1024, 1024, 1024)),
+      "wgmma 64x128x64, sides swapped, 8 stages, a along k, b along k, stored by box, 128 blocks in clusters of 2");
+  EXPECT_EQ(
+      chosen(make_space(2048, 4608, 3584)),
+      "wgmma 128x192x64, sides swapped, 4 stages, a along k, b along k, stored by box, 132 blocks in clusters of 2");
   EXPECT_EQ(chosen(make_space(256, 4608, 3584)),
             "wgmma 128x80x64, 8 stages, a along k, b along k, stored by box, 116 blocks in clusters of 2");
 }
@@ -111,8 +114,9 @@ TEST(Gemm90Plan, FewRowsOfBytes) {
 }
 
 TEST(Gemm90Plan, FewerMultiprocessorsFewerBlocks) {
-  EXPECT_EQ(chosen(make_space(4096, 4096, 4096), facts(32)),
-            "wgmma 128x256x64, sides swapped, 4 stages, a along k, b along k, stored by box, 32 blocks in clusters of 2");
+  EXPECT_EQ(
+      chosen(make_space(4096, 4096, 4096), facts(32)),
+      "wgmma 128x256x64, sides swapped, 4 stages, a along k, b along k, stored by box, 32 blocks in clusters of 2");
 }
 
 TEST(Gemm90Plan, OverlapsWhereThatPays) {

@@ -36,7 +36,8 @@ GemvProduct gemv_product(const MatmulSpace& space, const Array& a, const Array& 
 /// products.
 std::optional<GemvPlan> plan_gemv(const GemvProduct& product);
 void launch_gemv(const GemvPlan& plan, const Array& out, const Array& a, const Array& b);
-/// A layer of one row, by a plan for input @ weight.T that is neither `columns` nor `w_is_a`. Bias and residual are dense.
+/// A layer of one row, by a plan for input @ weight.T that is neither `columns` nor `w_is_a`. Bias and residual are
+/// dense.
 void launch_gemv_linear(const GemvPlan& plan, const Array& out, const Array& input, const Array& weight,
                         const LinearSteps& steps, const Array& bias, const Array& residual);
 

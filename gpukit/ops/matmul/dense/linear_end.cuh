@@ -1,5 +1,5 @@
-// The end of a layer: activation(alpha * sum + bias) + residual for 16-bit results. Every kernel that ends a layer calls
-// these functions or has their steps, so that the bits of a row do not depend on which one served.
+// The end of a layer: activation(alpha * sum + bias) + residual for 16-bit results. Every kernel that ends a layer
+// calls these functions or has their steps, so that the bits of a row do not depend on which one served.
 #pragma once
 #include "gpukit/ops/common/math.cuh"
 #include "gpukit/ops/matmul/dense/linear_steps.cuh"
@@ -32,8 +32,8 @@ __global__ void linear_end(T* out, const float* sums, const T* bias, const T* re
   const int64_t count = s.m * s.n, step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
     const int64_t row = i / s.n, column = i - row * s.n;
-    out[row * s.out_m + column] = store<T>(end_layer(sums[i], e, load_or_nothing(bias, column),
-                                                     load_or_nothing(residual, row * e.residual_m + column)));
+    out[row * s.out_m + column] = store<T>(
+        end_layer(sums[i], e, load_or_nothing(bias, column), load_or_nothing(residual, row * e.residual_m + column)));
   }
 }
 

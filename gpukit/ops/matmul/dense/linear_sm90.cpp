@@ -160,11 +160,11 @@ bool launch_linear(const Array& out, const Array& input, const Array& weight, co
   }
   if (weight.context().properties().sm_major != 9) return false;
   const auto& plan = cached_plan_gemm90(space, {.input = input.dtype(),
-                                        .out = out.dtype(),
-                                        .a_aligned = is_aligned(input),
-                                        .b_aligned = is_aligned(weight),
-                                        .out_aligned = is_aligned(out),
-                                        .sm_count = runtime::current_sm_count(out.device())});
+                                                .out = out.dtype(),
+                                                .a_aligned = is_aligned(input),
+                                                .b_aligned = is_aligned(weight),
+                                                .out_aligned = is_aligned(out),
+                                                .sm_count = runtime::current_sm_count(out.device())});
   if (plan && plan->few.rows > 0 && plan->swapped) {
     launch_gemm90_few_linear(*plan, out, input, weight, steps, options.bias, options.residual);
     return true;

@@ -9,12 +9,12 @@
 
 namespace gpukit::cuda::h200 {
 
-inline constexpr double kTensorNs = 0.0196;                 // of a slice, for each element of a tile
-inline constexpr double kSliceNs = 150;                     // of a slice, however small: barriers and the way from the L2
-inline constexpr double kBytesPerNsOfOne = 133;             // into one multiprocessor
-inline constexpr double kDramBytesPerNs = 3505;             // both operands, once
+inline constexpr double kTensorNs = 0.0196;      // of a slice, for each element of a tile
+inline constexpr double kSliceNs = 150;          // of a slice, however small: barriers and the way from the L2
+inline constexpr double kBytesPerNsOfOne = 133;  // into one multiprocessor
+inline constexpr double kDramBytesPerNs = 3505;  // both operands, once
 inline constexpr double kTileNs = 207, kElementNs = 0.0944;  // after a tile, and for each of its elements
-inline constexpr double kSwapped = 0.985;                   // tiles that are stored transposed, beside others
+inline constexpr double kSwapped = 0.985;                    // tiles that are stored transposed, beside others
 
 /// From the L2, by where rows start: at multiples of 128 bytes, of 32 (a sector), or of 16, where a slice of a row lies
 /// in two lines and five sectors.

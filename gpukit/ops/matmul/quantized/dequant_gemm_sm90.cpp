@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "gpukit/jit/launch.h"
-#include "gpukit/ops/hopper/tensor_map.h"
 #include "gpukit/ops/common/operand.h"
-#include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/hopper/pdl.h"
+#include "gpukit/ops/hopper/tensor_map.h"
 #include "gpukit/ops/matmul/plan/h200.h"
 
 namespace gpukit::cuda {

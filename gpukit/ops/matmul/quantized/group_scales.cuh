@@ -1,7 +1,7 @@
 // What changes along k beside the codes: scales and zero points of the two weights that a quad of lanes multiplies.
 #pragma once
-#include "gpukit/ops/matmul/quantized/dequantise.cuh"
 #include "gpukit/ops/matmul/plan/scaled_problem.cuh"
+#include "gpukit/ops/matmul/quantized/dequantise.cuh"
 
 namespace gpukit {
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "gpukit/jit/launch.h"
-#include "gpukit/ops/hopper/tensor_map.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
