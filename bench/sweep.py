@@ -48,7 +48,6 @@ class Quiet:
 
 def exact_error(c: Contest, x: Any, w: Any, got: Any) -> float:
     """By norms, of the first rows of a product of what torch holds in 16 bits, in float64."""
-    torch = c.torch
     rows = min(4, x.shape[0])
     wanted = c.tensor(x)[:rows].double() @ c.tensor(w).double().T
     return float((c.tensor(got)[:rows].double() - wanted).norm() / wanted.norm())

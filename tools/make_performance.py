@@ -23,64 +23,6 @@ RESULTS = ROOT / "bench" / "results"
 TARGET = ROOT / "docs" / "performance.md"
 PICTURE = ROOT / "docs" / "images" / "performance.svg"
 
-# Title, beginning and end of the names in it; the first that fits takes a limit.
-GROUPS = [
-    ("Matrix products", "mm_", ""),
-    ("Memory", "pool_", ""),
-    ("Memory", "empty_", ""),
-    ("Memory", "decode_", ""),
-    ("Memory", "evict", ""),
-    ("Memory", "restore_", ""),
-    ("Isolation", "isolation_", ""),
-    ("Isolation", "memory_hog", ""),
-    ("Isolation", "context_bits", ""),
-    ("Shares and copies", "share_", ""),
-    ("Shares and copies", "bandwidth_", ""),
-    ("Shares and copies", "overlap_", ""),
-    ("Scheduler", "admissions_", ""),
-    ("Scheduler", "tasks_", ""),
-    ("Scheduler", "gate_", ""),
-    ("Elementwise: share of the copy ceiling", "ew_", "_vs_copy"),
-    ("Elementwise: torch's time over ours", "ew_", "_vs_torch"),
-    ("Transposed inputs: share of the copy ceiling", "transpose_", "_vs_copy"),
-    ("Sums: share of the read ceiling", "sum_", "_vs_read"),
-    ("softmax and norms: torch's time over ours", "", "norm_bf16_vs_torch"),
-    ("softmax and norms: torch's time over ours", "", "norm_f32_vs_torch"),
-    ("softmax and norms: torch's time over ours", "softmax_", "_vs_torch"),
-    ("Submitting work: our host time over theirs", "", "_vs_launch"),
-    ("Submitting work: our host time over theirs", "", "_vs_torch"),
-    ("Submitting work: our host time over theirs", "", "_vs_cupy"),
-    ("Start", "", "_s"),
-    ("Start", "", "_ms"),
-    ("Start", "import_", ""),
-    ("Determinism", "", "hashes"),
-    ("Determinism", "graph_", ""),
-    ("CPU backend: NumPy's time over ours", "cpu_", "_vs_numpy"),
-    ("Build and tests", "make_", ""),
-    ("Build and tests", "wheel_", ""),
-]
-
-HOW = """Times of kernels are medians over repeats between two events, contenders in turns in the same run, with a call
-queued before the first event; sizes are 16384 x 8192, matrix products apart. "No slower than torch" is checked to within
-the noise of the run: how far two measurements of torch's own call differ. The copy ceiling is the faster of the driver's
-and torch's device-to-device copy of 1 GiB, the read ceiling the fastest of four launches of a kernel that only reads as
-many bytes. Submit times are 256 calls on an idle stream, without the wait, median of 50 rounds. `bench/measure.py` is the
-program; `make gpu-test` runs it and checks every limit."""
-
-# What is said below the title of a group.
-NOTES = {
-    "Matrix products": """Our own kernels, `mm_lt` apart: that is what serves with `PYGPUKIT_PREFER_CUBLASLT=1`, over
-all shapes of square products and of layers. GPU time of a graph of calls, contenders in turns, medians of five turns
-of 0.3 s where the row says so (three for `gemv` and `invariant`), else 0.06 s (0.02 s where there are many shapes),
-random inputs in more copies than twice the L2 holds. A product whose result differs from torch's has no figure.
-`_nk`: the weights are [n, k] and the product is x @ w.T, both operands along k; without it both are row-major.
-`_vs_torch` is torch's time over ours (of host time, `submit`, ours over torch's), `_vs_read` our share of the speed
-of a kernel that only reads as many bytes. `gemv` is one row, its `_min` the worst of the seven shapes above 100 MB in
-bfloat16; `w8a16` and `w8a8` have float8 weights, `int4` groups of 128. `fused` is 2048 tokens, 4096 to 14336.
-`mm_new_shape_ms` is the slowest first call of a shape in a new process with a warm cache of kernels. `mm_invariant_`
-is the time of a product by default over that under `batch_invariant`, the smallest of three layers.""",
-}
-
 LONG_TURN_S = 0.3
 
 UNKNOWN = "not known yet"

@@ -48,7 +48,7 @@ program; `make gpu-test` runs it and checks every limit."""
 
 # What is said below the title of a group.
 NOTES = {
-    "Matrix products": """Our own kernels, `mm_lt` apart: that is what serves by default with cuBLASLt installed, over
+    "Matrix products": """Our own kernels, `mm_lt` apart: that is what serves with `PYGPUKIT_PREFER_CUBLASLT=1`, over
 all shapes of square products and of layers. GPU time of a graph of calls, contenders in turns, medians of five turns
 of 0.3 s where the row says so (three for `gemv` and `invariant`), else 0.06 s (0.02 s where there are many shapes),
 random inputs in more copies than twice the L2 holds. A product whose result differs from torch's has no figure.

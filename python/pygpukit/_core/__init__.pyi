@@ -278,7 +278,9 @@ class CudaGraph:
     def __init__(self, device: pygpukit.typing.DeviceLike | None = None) -> None: ...
 
     def begin_capture(self) -> None:
-        """Waits for the device, then captures what this thread submits."""
+        """
+        Waits for the streams of this session, then captures what this thread submits.
+        """
 
     def end_capture(self) -> None:
         """Ends the capture and makes the graph ready to replay."""
@@ -1284,9 +1286,14 @@ def pad(x: GPUArray, pad_width: pygpukit.typing.PadWidth, mode: str = 'constant'
     x with borders. pad_width: a number, a pair (before, after), or a pair per axis; mode: constant, edge or reflect.
     """
 
+def _time_linear(input: GPUArray, weight: GPUArray, out: GPUArray, calls: int = 64, rounds: int = 50) -> float:
+    """
+    Median host microseconds of one linear(input, weight, out=out) called from C++, on an idle stream.
+    """
+
 def linear(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, *, activation: str | None = None, residual: GPUArray | None = None, alpha: float = 1.0, out: GPUArray | None = None) -> GPUArray:
     """
-    activation(alpha * input @ weight.T + bias) + residual for input [..., k] and weight [n, k], in one pass where the chip can.
+    activation(alpha * input @ weight.T + bias) + residual for input [..., k] and weight [n, k], an array or a Weight, in one pass where the chip can.
     activation: 'relu', 'gelu' (the tanh form), 'silu' or None. Computed in float32 and rounded once.
     """
 
@@ -1305,6 +1312,11 @@ def matmul(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None, use_tf32: b
     a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for float32 only.
     out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).
     kernel='wgmma', 'mma', 'simt', 'gemv' or 'cublaslt' insists on one kind of kernel of a GPU; see explain_matmul.
+    """
+
+def _force_wgmma_tile(rows: int, columns: int, swapped: bool, blocks: int = 1) -> None:
+    """
+    For measuring: matrix products of more than 64 rows take this tile of sm_90 alone; rows=0 ends it.
     """
 
 def explain_matmul(a: GPUArray, b: GPUArray, *, use_tf32: bool | None = None, precision: str | None = None, out_dtype: pygpukit.typing.DTypeLike | None = None, kernel: str | None = None) -> str:
@@ -1339,6 +1351,57 @@ def explain_grouped_matmul(a: GPUArray, b: GPUArray, row_expert_ids: GPUArray, s
     """
     How grouped_matmul of the same arguments would be computed now, in one line: kernel, tiles, grid and the order of the sums.
     """
+
+class Weight:
+    """
+    The matrix of a layer, [n, k] with a row for each output: dense or quantised, packed once for the kernels. linear and linear_swiglu take it in place of an array.
+    """
+
+    def __init__(self, data: object, scale: object | None = None, *, zero: object | None = None, tensor_scale: object | None = None) -> None:
+        """
+        A dense matrix of floats, or codes with the scales that quantize gave them.
+        """
+
+    @staticmethod
+    def quantize(matrix: GPUArray, format: object, *, block: object | None = None, zero_point: bool = False, tensor_scale: bool = True) -> Weight:
+        """A dense matrix in a format of quantize, with the same keywords."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, k)"""
+
+    @property
+    def dtype(self) -> pygpukit.core.dtypes.DataType:
+        """Of the numbers, or of the codes."""
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether it holds codes."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of numbers or codes, scales and zero points."""
+
+    @property
+    def data(self) -> object:
+        """The matrix, or its codes."""
+
+    @property
+    def scale(self) -> object:
+        """Scales of blocks, or None."""
+
+    @property
+    def zero(self) -> object:
+        """Zero points, or None."""
+
+    @property
+    def tensor_scale(self) -> object:
+        """The scale of the whole matrix, or None."""
+
+    def dense(self, dtype: object) -> GPUArray:
+        """The numbers in that dtype."""
+
+    def __repr__(self) -> str: ...
 
 def layernorm(input: GPUArray, gamma: GPUArray, beta: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
     """(x - mean) / sqrt(var + eps) * gamma + beta over the last axis."""

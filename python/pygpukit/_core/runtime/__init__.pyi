@@ -389,7 +389,7 @@ class MultiLLMController:
 
     def dispatch_async(self, llm_id: str, request: AsyncKernelRequest) -> KernelFuture:
         """
-        Launches the request's kernel, or calls its callable, inside the context's session. With an integer handle nothing is launched: the mark_future_* calls drive the future.
+        Launches the request's kernel, or calls its callable, inside the context's session. With an integer handle nothing is launched: the mark_future_* calls drive the future. On the CPU, in a thread with a running event loop, the callable runs in a thread of the context, in the order of the calls; whoever enters the context's session waits for it.
         """
 
     def get_pending_futures(self, llm_id: str) -> list[int]: ...

@@ -5,221 +5,6 @@ from typing import Any
 import pygpukit.typing
 
 
-class KernelState(enum.Enum):
-    """Where a launch stands."""
-
-    Queued = 0
-
-    Launched = 1
-
-    Completed = 2
-
-    Failed = 3
-
-    Cancelled = 4
-
-    def is_terminal(self) -> bool:
-        """True for a state that never changes."""
-
-class LaunchConfig:
-    """The shape of a launch."""
-
-    def __init__(self, grid: pygpukit.typing.Extent = (1, 1, 1), block: pygpukit.typing.Extent = (256, 1, 1), shared_mem: int = 0, stream_id: int = 0) -> None: ...
-
-    @staticmethod
-    def linear(n_elements: int, block_size: int = 256) -> LaunchConfig:
-        """Enough blocks for one thread per element."""
-
-    @staticmethod
-    def grid_2d(grid_x: int, grid_y: int, block_x: int, block_y: int) -> LaunchConfig:
-        """A grid and a block of two dimensions."""
-
-    @property
-    def grid(self) -> tuple[int, int, int]: ...
-
-    @property
-    def block(self) -> tuple[int, int, int]: ...
-
-    @property
-    def shared_mem(self) -> int:
-        """Bytes of dynamic shared memory."""
-
-    @shared_mem.setter
-    def shared_mem(self, arg: int, /) -> None: ...
-
-    @property
-    def stream_id(self) -> int: ...
-
-    @stream_id.setter
-    def stream_id(self, arg: int, /) -> None: ...
-
-    def __eq__(self, arg: object, /) -> bool: ...
-
-    def __repr__(self) -> str: ...
-
-class KernelLaunchRequest:
-    """A launch that was asked for, as it stood then."""
-
-    @property
-    def id(self) -> int: ...
-
-    @property
-    def kernel_handle(self) -> int: ...
-
-    @property
-    def config(self) -> LaunchConfig: ...
-
-    @property
-    def args(self) -> list[int]: ...
-
-    @property
-    def state(self) -> KernelState: ...
-
-    @property
-    def task_id(self) -> str | None: ...
-
-    @property
-    def priority(self) -> int: ...
-
-    @property
-    def queued_at(self) -> float:
-        """Seconds since 1970."""
-
-    @property
-    def launched_at(self) -> float | None: ...
-
-    @property
-    def completed_at(self) -> float | None: ...
-
-    @property
-    def error(self) -> str | None: ...
-
-    def duration(self) -> float | None:
-        """Seconds from launched to completed, or None."""
-
-    def __repr__(self) -> str: ...
-
-class DispatchStats:
-    """Counts of a dispatcher."""
-
-    @property
-    def total_queued(self) -> int: ...
-
-    @property
-    def completed_count(self) -> int: ...
-
-    @property
-    def failed_count(self) -> int: ...
-
-    @property
-    def pending_count(self) -> int: ...
-
-    @property
-    def in_flight_count(self) -> int: ...
-
-    @property
-    def avg_exec_time(self) -> float:
-        """Seconds, of completed launches."""
-
-    @property
-    def launches_per_stream(self) -> dict[int, int]: ...
-
-    def __repr__(self) -> str: ...
-
-class KernelDispatcher:
-    """
-    Launch requests in order of priority, with an in-flight limit per stream. Keeps the books; the caller launches.
-    """
-
-    def __init__(self, max_in_flight: int = 4) -> None: ...
-
-    @property
-    def max_in_flight(self) -> int: ...
-
-    def queue(self, kernel_handle: int, config: LaunchConfig, args: Sequence[int] | None = None, task_id: str | None = None, priority: int = 0) -> int:
-        """Asks for a launch; returns its id."""
-
-    def queue_for_task(self, task_id: str, kernel_handle: int, config: LaunchConfig, args: Sequence[int] | None = None) -> int: ...
-
-    def get_ready(self, max: int) -> list[KernelLaunchRequest]:
-        """What may be launched now. Changes nothing."""
-
-    def mark_launched(self, id: int) -> bool:
-        """False when it may not be launched now."""
-
-    def mark_completed(self, id: int) -> bool: ...
-
-    def mark_failed(self, id: int, error: str) -> bool: ...
-
-    def cancel(self, id: int) -> bool:
-        """False unless it was still queued."""
-
-    def get_request(self, id: int) -> KernelLaunchRequest | None: ...
-
-    def get_in_flight(self, stream_id: int) -> list[KernelLaunchRequest]: ...
-
-    def get_requests_for_task(self, task: str) -> list[KernelLaunchRequest]: ...
-
-    def has_pending_work(self) -> bool: ...
-
-    def stats(self) -> DispatchStats: ...
-
-    def gc(self) -> int:
-        """Forgets what is over; returns how many."""
-
-    def clear(self) -> None: ...
-
-    def __repr__(self) -> str: ...
-
-class DispatchController:
-    """
-    The control at the launch gate of a device: what its streams submit is recorded, held to limits, and shared out by weight.
-    """
-
-    def attach(self, stream: pygpukit.typing.StreamLike, tenant: int = 0, max_in_flight: int = 0, launch_bandwidth: float = 0.0) -> None:
-        """Takes a stream under control, or changes how. 0 means no limit."""
-
-    def detach(self, stream: pygpukit.typing.StreamLike) -> None:
-        """Lets a stream's later work pass freely."""
-
-    def add_tenant(self, name: str, weight: float = 0.0, bytes_per_second: float = 0.0) -> int:
-        """
-        Someone whose streams get a share of the device's time by weight, and of the copies by bytes; returns an id.
-        """
-
-    def set_weight(self, tenant: int, weight: float) -> None: ...
-
-    def set_bytes_per_second(self, tenant: int, bytes_per_second: float) -> None: ...
-
-    def remove_tenant(self, tenant: int) -> None:
-        """Detaches its streams too."""
-
-    def in_flight(self, stream: pygpukit.typing.StreamLike) -> int:
-        """Let through and not completed."""
-
-    @property
-    def waiting(self) -> int:
-        """Threads held back now."""
-
-    def drain(self) -> None:
-        """Waits until nothing is held back or in flight."""
-
-    def usage(self) -> list[Any]:
-        """One dict for each tenant."""
-
-    def kernel_statistics(self) -> list[Any]:
-        """Counts and device times by name, the one with the most time first."""
-
-    def records(self, limit: int = 4096) -> list[Any]:
-        """The last submissions, oldest first, then those not yet over."""
-
-    def reset_statistics(self) -> None: ...
-
-    def __repr__(self) -> str: ...
-
-def controller(device: pygpukit.typing.DeviceLike | None = None) -> DispatchController:
-    """The controller of a device; nothing is attached at first."""
-
 class CompileOptions:
     """What a kernel is compiled with. flag, define and include give copies."""
 
@@ -531,6 +316,221 @@ class PersistentCache:
     def stats(self) -> PersistentCacheStats: ...
 
     def __repr__(self) -> str: ...
+
+class KernelState(enum.Enum):
+    """Where a launch stands."""
+
+    Queued = 0
+
+    Launched = 1
+
+    Completed = 2
+
+    Failed = 3
+
+    Cancelled = 4
+
+    def is_terminal(self) -> bool:
+        """True for a state that never changes."""
+
+class LaunchConfig:
+    """The shape of a launch."""
+
+    def __init__(self, grid: pygpukit.typing.Extent = (1, 1, 1), block: pygpukit.typing.Extent = (256, 1, 1), shared_mem: int = 0, stream_id: int = 0) -> None: ...
+
+    @staticmethod
+    def linear(n_elements: int, block_size: int = 256) -> LaunchConfig:
+        """Enough blocks for one thread per element."""
+
+    @staticmethod
+    def grid_2d(grid_x: int, grid_y: int, block_x: int, block_y: int) -> LaunchConfig:
+        """A grid and a block of two dimensions."""
+
+    @property
+    def grid(self) -> tuple[int, int, int]: ...
+
+    @property
+    def block(self) -> tuple[int, int, int]: ...
+
+    @property
+    def shared_mem(self) -> int:
+        """Bytes of dynamic shared memory."""
+
+    @shared_mem.setter
+    def shared_mem(self, arg: int, /) -> None: ...
+
+    @property
+    def stream_id(self) -> int: ...
+
+    @stream_id.setter
+    def stream_id(self, arg: int, /) -> None: ...
+
+    def __eq__(self, arg: object, /) -> bool: ...
+
+    def __repr__(self) -> str: ...
+
+class KernelLaunchRequest:
+    """A launch that was asked for, as it stood then."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def kernel_handle(self) -> int: ...
+
+    @property
+    def config(self) -> LaunchConfig: ...
+
+    @property
+    def args(self) -> list[int]: ...
+
+    @property
+    def state(self) -> KernelState: ...
+
+    @property
+    def task_id(self) -> str | None: ...
+
+    @property
+    def priority(self) -> int: ...
+
+    @property
+    def queued_at(self) -> float:
+        """Seconds since 1970."""
+
+    @property
+    def launched_at(self) -> float | None: ...
+
+    @property
+    def completed_at(self) -> float | None: ...
+
+    @property
+    def error(self) -> str | None: ...
+
+    def duration(self) -> float | None:
+        """Seconds from launched to completed, or None."""
+
+    def __repr__(self) -> str: ...
+
+class DispatchStats:
+    """Counts of a dispatcher."""
+
+    @property
+    def total_queued(self) -> int: ...
+
+    @property
+    def completed_count(self) -> int: ...
+
+    @property
+    def failed_count(self) -> int: ...
+
+    @property
+    def pending_count(self) -> int: ...
+
+    @property
+    def in_flight_count(self) -> int: ...
+
+    @property
+    def avg_exec_time(self) -> float:
+        """Seconds, of completed launches."""
+
+    @property
+    def launches_per_stream(self) -> dict[int, int]: ...
+
+    def __repr__(self) -> str: ...
+
+class KernelDispatcher:
+    """
+    Launch requests in order of priority, with an in-flight limit per stream. Keeps the books; the caller launches.
+    """
+
+    def __init__(self, max_in_flight: int = 4) -> None: ...
+
+    @property
+    def max_in_flight(self) -> int: ...
+
+    def queue(self, kernel_handle: int, config: LaunchConfig, args: Sequence[int] | None = None, task_id: str | None = None, priority: int = 0) -> int:
+        """Asks for a launch; returns its id."""
+
+    def queue_for_task(self, task_id: str, kernel_handle: int, config: LaunchConfig, args: Sequence[int] | None = None) -> int: ...
+
+    def get_ready(self, max: int) -> list[KernelLaunchRequest]:
+        """What may be launched now. Changes nothing."""
+
+    def mark_launched(self, id: int) -> bool:
+        """False when it may not be launched now."""
+
+    def mark_completed(self, id: int) -> bool: ...
+
+    def mark_failed(self, id: int, error: str) -> bool: ...
+
+    def cancel(self, id: int) -> bool:
+        """False unless it was still queued."""
+
+    def get_request(self, id: int) -> KernelLaunchRequest | None: ...
+
+    def get_in_flight(self, stream_id: int) -> list[KernelLaunchRequest]: ...
+
+    def get_requests_for_task(self, task: str) -> list[KernelLaunchRequest]: ...
+
+    def has_pending_work(self) -> bool: ...
+
+    def stats(self) -> DispatchStats: ...
+
+    def gc(self) -> int:
+        """Forgets what is over; returns how many."""
+
+    def clear(self) -> None: ...
+
+    def __repr__(self) -> str: ...
+
+class DispatchController:
+    """
+    The control at the launch gate of a device: what its streams submit is recorded, held to limits, and shared out by weight.
+    """
+
+    def attach(self, stream: pygpukit.typing.StreamLike, tenant: int = 0, max_in_flight: int = 0, launch_bandwidth: float = 0.0) -> None:
+        """Takes a stream under control, or changes how. 0 means no limit."""
+
+    def detach(self, stream: pygpukit.typing.StreamLike) -> None:
+        """Lets a stream's later work pass freely."""
+
+    def add_tenant(self, name: str, weight: float = 0.0, bytes_per_second: float = 0.0) -> int:
+        """
+        Someone whose streams get a share of the device's time by weight, and of the copies by bytes; returns an id.
+        """
+
+    def set_weight(self, tenant: int, weight: float) -> None: ...
+
+    def set_bytes_per_second(self, tenant: int, bytes_per_second: float) -> None: ...
+
+    def remove_tenant(self, tenant: int) -> None:
+        """Detaches its streams too."""
+
+    def in_flight(self, stream: pygpukit.typing.StreamLike) -> int:
+        """Let through and not completed."""
+
+    @property
+    def waiting(self) -> int:
+        """Threads held back now."""
+
+    def drain(self) -> None:
+        """Waits until nothing is held back or in flight."""
+
+    def usage(self) -> list[Any]:
+        """One dict for each tenant."""
+
+    def kernel_statistics(self) -> list[Any]:
+        """Counts and device times by name, the one with the most time first."""
+
+    def records(self, limit: int = 4096) -> list[Any]:
+        """The last submissions, oldest first, then those not yet over."""
+
+    def reset_statistics(self) -> None: ...
+
+    def __repr__(self) -> str: ...
+
+def controller(device: pygpukit.typing.DeviceLike | None = None) -> DispatchController:
+    """The controller of a device; nothing is attached at first."""
 
 class PacingConfig:
     """Rules of a pacing engine."""
