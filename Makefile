@@ -10,7 +10,7 @@ RUN = $(DEV) exec --
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help needs needs-tests run build test test-cpp test-python test-kernels kernels-quick layers check-api docs-check stubs lint \
-        types gpu-test gpu-build gpu-pytest gpu-bench gpu-sanitize check-limits measure-host sanitize tsan fuzz-pool bench wheel wheel-test wheelhouse \
+        types gpu-test gpu-build gpu-pytest gpu-bench gpu-sanitize check-limits measure-host sanitize tsan fuzz-pool fuzz-api bench wheel wheel-test wheelhouse \
         format precommit clean
 
 help: ## list the targets
@@ -98,6 +98,9 @@ tsan: needs ## C++ tests under the thread sanitizer
 
 fuzz-pool: needs ## the memory pool against its model: N=100000000 steps
 	@N=$(or $(N),1000000) $(PYTHON) tools/dev.py fuzz-pool
+
+fuzz-api: needs ## hostile calls of every public function under the sanitizers: N=1000000 calls, SEED=1
+	@N=$(or $(N),1000000) SEED=$(or $(SEED),1) $(PYTHON) tools/dev.py fuzz-api
 
 wheel: needs ## dist/*.whl with the kernels for every chip, and the source distribution
 	$(DEV) wheel

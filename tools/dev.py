@@ -382,22 +382,38 @@ def sanitizer_library(name):
     return path if os.path.isabs(path) else None
 
 
-def sanitize():
+def build_sanitized():
+    """Builds and installs the package under the sanitizers, apart from the usual one. Gives the environment to use it."""
     set_up("test")
-    tree = BUILD / "asan"
-    options = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1",
-               "PYGPUKIT_FUZZ": os.environ.get("PYGPUKIT_FUZZ", "100000")}
-    wheel = build_wheel(tree, BUILD / "asan-wheel", GPUKIT_SANITIZE="address")
-    cpp_tests(tree, env=environment(**options))
     libasan = sanitizer_library("libasan.so")
     if libasan is None:
-        raise Failure(f"{compiler()} has no shared libasan to run the Python tests with")
-    unpack(wheel, BUILD / "asan-site")
+        raise Failure(f"{compiler()} has no shared libasan to run Python with")
+    stamp, key = BUILD / "stamp-asan", source_key("asan")
+    if not is_current(stamp, key):
+        say("building pygpukit under the sanitizers")
+        unpack(build_wheel(BUILD / "asan", BUILD / "asan-wheel", GPUKIT_SANITIZE="address"), BUILD / "asan-site")
+        mark(stamp, key)
     preload = " ".join(filter(None, [libasan, sanitizer_library("libstdc++.so")]))
     # The interpreter itself leaks by design, so leaks are looked for in the C++ tests alone.
-    env = environment(LD_PRELOAD=preload, PYTHONPATH=BUILD / "asan-site", ASAN_OPTIONS="detect_leaks=0",
-                      UBSAN_OPTIONS="print_stacktrace=1", PYTHONMALLOC="malloc", HYPOTHESIS_PROFILE="quick")
+    return environment(LD_PRELOAD=preload, PYTHONPATH=BUILD / "asan-site", ASAN_OPTIONS="detect_leaks=0",
+                       UBSAN_OPTIONS="print_stacktrace=1", PYTHONMALLOC="malloc", HYPOTHESIS_PROFILE="quick")
+
+
+def sanitize():
+    env = build_sanitized()
+    options = {"ASAN_OPTIONS": "detect_leaks=1", "UBSAN_OPTIONS": "print_stacktrace=1",
+               "PYGPUKIT_FUZZ": os.environ.get("PYGPUKIT_FUZZ", "100000")}
+    cpp_tests(BUILD / "asan", env=environment(**options))
     must_run([python(), "-m", "pytest", "-q", "-x", "tests/python"], env, "pytest")
+
+
+def fuzz_api(calls, seed):
+    """Hostile calls of the Python API under the sanitizers; what asks for more than 1 GiB at once is refused."""
+    env = build_sanitized()
+    limits = "max_allocation_size_mb=1024:allocator_may_return_null=1:hard_rss_limit_mb=6000"
+    env["ASAN_OPTIONS"] += ":" + limits
+    env["UBSAN_OPTIONS"] += ":halt_on_error=1"
+    must_run([python(), "tools/fuzz_api.py", "--calls", calls, "--seed", seed, "--progress"], env, "fuzz-api")
 
 
 def tsan():
@@ -464,6 +480,10 @@ def main(arguments):
         tsan()
     elif name == "fuzz-pool":
         fuzz_pool(os.environ.get("N", "1000000"))
+    elif name == "fuzz-api":
+        fuzz_api(os.environ.get("N", "1000000"), os.environ.get("SEED", "1"))
+    elif name == "build-sanitized":
+        build_sanitized()
     elif name == "wheel":
         wheel(os.environ.get("ARCHS") or "80,90,100,120")
     elif name == "wheelhouse":

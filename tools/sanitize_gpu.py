@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-SOURCES = ("gpukit/ops/matmul/", "gpukit/ops/gemv/", "gpukit/ops/quantize/")
+SOURCES = ("gpukit/ops/matmul/", "gpukit/ops/quantize/")
 SIZES = (1, 16, 24, 64, 100, 200, 520, 2048, 4104, 16896)
 ROWS = (1, 2, 8, 16, 17, 33, 64, 100, 300)
 OUTPUTS = {  # of a product of plain dtypes

@@ -22,18 +22,6 @@ bool row_major(const Dims& shape, const Dims& strides) {
   return true;
 }
 
-int64_t checked_bytes(const Dims& shape, DType dtype) {
-  int64_t count = 1;
-  bool overflow = false;
-  for (int64_t extent : shape) {
-    if (extent < 0) throw ShapeError("empty", "shape", "have no negative size", shape.str());
-    overflow = overflow || __builtin_mul_overflow(count, extent == 0 ? 1 : extent, &count);
-  }
-  overflow = overflow || __builtin_mul_overflow(count, int64_t{itemsize(dtype)}, &count);
-  if (overflow) throw ShapeError("empty", "shape", "address less than 2^63 bytes", shape.str());
-  return shape.product() * itemsize(dtype);
-}
-
 /// Strides of `shape` over the memory of (from, strides), or false when only a copy can have that shape.
 bool view_strides(const Dims& from, const Dims& strides, const Dims& shape, Dims* result) {
   *result = Dims::filled(shape.rank(), 1);
@@ -74,17 +62,22 @@ bool view_strides(const Dims& from, const Dims& strides, const Dims& shape, Dims
 
 Array::Array(std::shared_ptr<memory::Storage> storage, DType dtype, const Dims& shape, const Dims& strides,
              int64_t offset_bytes)
-    : storage_(std::move(storage)),
-      shape_(shape),
-      strides_(strides),
-      offset_bytes_(offset_bytes),
-      size_(shape.product()),
-      dtype_(dtype),
-      contiguous_(row_major(shape, strides)) {}
+    : storage_(std::move(storage)), shape_(shape), strides_(strides), offset_bytes_(offset_bytes), dtype_(dtype) {
+  const int item = itemsize(dtype);
+  size_ = checked_size("array", shape, item);
+  const Reach reach = checked_reach("array", shape, strides, item);
+  // Whatever made this view: none reaches past its block.
+  if (size_ != 0 && (reach.low * item < -offset_bytes ||
+                     offset_bytes > static_cast<int64_t>(storage_->bytes()) - (reach.high + 1) * item))
+    throw OutOfRangeError("array: shape " + shape.str() + " of strides " + strides.str() + " at byte " +
+                          std::to_string(offset_bytes) + " is out of range for a block of " +
+                          std::to_string(storage_->bytes()) + " bytes");
+  contiguous_ = row_major(shape, strides);
+}
 
 Array Array::empty(const Dims& shape, DType dtype, Device device) {
   runtime::refuse_in_capture("empty", "allocates memory (pass out=)");
-  size_t bytes = static_cast<size_t>(checked_bytes(shape, dtype));
+  const size_t bytes = static_cast<size_t>(checked_bytes("empty", shape, itemsize(dtype)));
   runtime::DeviceState& state = runtime::open_device(device);
   state.health.check();
   return Array(memory::Storage::allocate(*state.resource, bytes, runtime::borrow_stream(device),
@@ -105,13 +98,13 @@ void* Array::host_data() const {
 }
 
 bool Array::can_view(const Dims& shape) const {
-  if (shape.product() != size_) return false;
+  if (checked_size("view", shape, itemsize(dtype_)) != size_) return false;
   Dims strides;
   return size_ == 0 || view_strides(shape_, strides_, shape, &strides);
 }
 
 Array Array::reshape_view(const Dims& shape) const {
-  if (shape.product() != size_)
+  if (checked_size("view", shape, itemsize(dtype_)) != size_)
     throw ShapeError("view", "shape", "hold " + std::to_string(size_) + " elements", shape.str());
   Dims strides = contiguous_strides(shape);
   if (size_ != 0 && !contiguous_ && !view_strides(shape_, strides_, shape, &strides))
@@ -146,11 +139,14 @@ Array Array::transpose() const {
 Array Array::slice(int axis, int64_t start, int64_t stop, int64_t step) const {
   axis = normalize_axis("slice", axis, ndim());
   if (step == 0) throw ArgumentError("slice", "step", "be non-zero", "0");
-  int64_t count = step > 0 ? (stop - start + step - 1) / step : (start - stop - step - 1) / -step;
-  count = std::max<int64_t>(count, 0);
+  const bool some = step > 0 ? start < stop : start > stop;
+  const uint64_t span = some ? static_cast<uint64_t>(step > 0 ? stop - start : start - stop) : 0;
+  const uint64_t size = step > 0 ? static_cast<uint64_t>(step) : uint64_t{0} - static_cast<uint64_t>(step);
+  const int64_t count = some ? static_cast<int64_t>((span - 1) / size + 1) : 0;
   Dims shape = shape_, strides = strides_;
   shape[axis] = count;
-  strides[axis] = strides_[axis] * step;
+  // Of one element or none the step means nothing, and may be as large as it likes.
+  if (count > 1) strides[axis] = strides_[axis] * step;
   int64_t offset = count == 0 ? 0 : start * strides_[axis] * itemsize(dtype_);
   return Array(storage_, dtype_, shape, strides, offset_bytes_ + offset);
 }
@@ -210,7 +206,7 @@ Array Array::broadcast_to(const Dims& shape) const {
 Array Array::narrow(int axis, int64_t start, int64_t length) const {
   axis = normalize_axis("narrow", axis, ndim());
   if (start < 0 || length < 0 || start > shape_[axis] - length)
-    throw OutOfRangeError("narrow: elements " + std::to_string(start) + " to " + std::to_string(start + length) +
+    throw OutOfRangeError("narrow: " + std::to_string(length) + " elements from " + std::to_string(start) +
                           " are out of range for an axis of size " + std::to_string(shape_[axis]));
   return slice(axis, start, start + length, 1);
 }
@@ -240,14 +236,10 @@ namespace {
 
 /// First and one-past-last byte the view touches.
 void extent(const Array& a, int64_t* begin, int64_t* end) {
-  int64_t low = 0, high = 0;
-  for (int axis = 0; axis < a.ndim(); ++axis) {
-    int64_t reach = (a.shape()[axis] - 1) * a.strides()[axis];
-    (reach < 0 ? low : high) += reach;
-  }
-  int item = itemsize(a.dtype());
-  *begin = a.offset_bytes() + low * item;
-  *end = a.offset_bytes() + (high + 1) * item;
+  const int item = itemsize(a.dtype());
+  const Reach reach = checked_reach("overlap", a.shape(), a.strides(), item);
+  *begin = a.offset_bytes() + reach.low * item;
+  *end = a.offset_bytes() + (reach.high + 1) * item;
 }
 
 }  // namespace

@@ -102,6 +102,31 @@ TEST(Array, BitcastChangesTheLastAxis) {
   EXPECT_THROW(a.slice(1, 0, 3, 1).bitcast(DType::int64), ShapeError);
 }
 
+TEST(Array, NoViewReachesPastItsBlock) {
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  const Array a = counting({4});
+  EXPECT_THROW(a.reshape_view({kHuge + 1, 4}), ShapeError);
+  EXPECT_THROW(a.reshape_view({-2, -2}), ShapeError);
+  EXPECT_THROW(a.can_view({kHuge + 1, 4}), ShapeError);
+  EXPECT_THROW(counting({1}).broadcast_to({kHuge, 4}), ShapeError);
+  EXPECT_THROW(counting({1, 0}).broadcast_to({kHuge, 0}), ShapeError);
+  EXPECT_THROW(Array(a.storage(), DType::int32, {5}, {1}, 0), OutOfRangeError);
+  EXPECT_THROW(Array(a.storage(), DType::int32, {4}, {1}, 4), OutOfRangeError);
+  EXPECT_THROW(Array(a.storage(), DType::int32, {4}, {-1}, 8), OutOfRangeError);
+  EXPECT_THROW(Array(a.storage(), DType::int32, {2}, {kHuge}, 0), ShapeError);
+  EXPECT_THROW(Array(a.storage(), DType::int32, {4}, {1, 1}, 0), ShapeError);
+  EXPECT_EQ(values(Array(a.storage(), DType::int32, {4}, {-1}, 12)), (V{3, 2, 1, 0}));
+  EXPECT_EQ(Array(a.storage(), DType::int32, {0, 9}, {kHuge, kHuge}, 400).size(), 0);
+}
+
+TEST(Array, StepsOfOneElementMayBeAnything) {
+  const Array a = counting({4});
+  EXPECT_EQ(values(a.slice(0, 1, 4, INT64_MAX)), (V{1}));
+  EXPECT_EQ(values(a.slice(0, 3, -1, INT64_MIN)), (V{3}));
+  EXPECT_EQ(values(a.slice(0, 3, -1, -2)), (V{3, 1}));
+  EXPECT_EQ(a.slice(0, 3, 1, 1).size(), 0);
+}
+
 TEST(Array, EmptyChecksShapes) {
   EXPECT_THROW(Array::empty({-1}, DType::float32, kCpu), ShapeError);
   EXPECT_THROW(Array::empty({int64_t{1} << 40, int64_t{1} << 40}, DType::float32, kCpu), ShapeError);

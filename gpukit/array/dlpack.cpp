@@ -109,12 +109,22 @@ DType from_dl_dtype(DLDataType given) {
 
 DLDevice to_dl_device(Device device) { return {device.kind == DeviceKind::cpu ? kCpu : kCuda, device.index}; }
 
+namespace {
+
+int16_t device_index(DLDevice device) {
+  if (device.device_id < 0 || device.device_id > INT16_MAX)
+    throw ExchangeError("dlpack: there is no device " + std::to_string(device.device_id));
+  return static_cast<int16_t>(device.device_id);
+}
+
+}  // namespace
+
 Device from_dl_device(DLDevice device) {
   switch (device.device_type) {
-    case kCpu: return {DeviceKind::cpu, static_cast<int16_t>(device.device_id)};
+    case kCpu: return {DeviceKind::cpu, device_index(device)};
     case kCudaHost: return {DeviceKind::cpu, 0};
     case kCuda:
-    case kCudaManaged: return {DeviceKind::cuda, static_cast<int16_t>(device.device_id)};
+    case kCudaManaged: return {DeviceKind::cuda, device_index(device)};
     default:
       throw ExchangeError("dlpack: device type " + std::to_string(device.device_type) + " is neither CPU nor CUDA");
   }
@@ -159,25 +169,32 @@ Array import(const DLTensor& tensor, std::function<void()> release) {
   if (tensor.ndim < 0 || tensor.ndim > kMaxRank)
     throw ExchangeError("dlpack: " + std::to_string(tensor.ndim) + " dimensions; at most " + std::to_string(kMaxRank) +
                         " are supported");
+  if (tensor.ndim > 0 && tensor.shape == nullptr) throw ExchangeError("dlpack: a tensor without a shape");
   DType dtype = from_dl_dtype(tensor.dtype);
-  runtime::DeviceState& state = runtime::open_device(from_dl_device(tensor.device));
-  Dims shape(std::span<const int64_t>(tensor.shape, static_cast<size_t>(tensor.ndim)));
-  Dims strides = tensor.strides == nullptr
-                     ? contiguous_strides(shape)
-                     : Dims(std::span<const int64_t>(tensor.strides, static_cast<size_t>(tensor.ndim)));
-  // Lowest and highest element reached, from element 0: strides may be negative.
-  int64_t low = 0, high = 0;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (shape[axis] < 0) throw ExchangeError("dlpack: negative size in shape " + shape.str());
-    int64_t reach = strides[axis] * std::max<int64_t>(shape[axis] - 1, 0);
-    (reach < 0 ? low : high) += reach;
-  }
   const int64_t item = itemsize(dtype);
-  const bool empty = shape.product() == 0;
-  uint64_t address = reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset + static_cast<uint64_t>(low * item);
-  auto storage = memory::Storage::adopt(state.context, address,
-                                        empty ? 0 : static_cast<size_t>((high - low + 1) * item), std::move(release));
-  return Array(std::move(storage), dtype, shape, strides, -low * item);
+  Dims shape(std::span<const int64_t>(tensor.shape, static_cast<size_t>(tensor.ndim)));
+  Dims strides;
+  Reach reach;
+  int64_t size = 0;
+  try {
+    size = checked_size("dlpack", shape, static_cast<int>(item));
+    strides = contiguous_strides(shape);
+    // Strides that no element is reached by may be anything.
+    for (int axis = 0; tensor.strides != nullptr && axis < shape.rank(); ++axis)
+      if (size != 0 && shape[axis] > 1) strides[axis] = tensor.strides[axis];
+    reach = checked_reach("dlpack", shape, strides, static_cast<int>(item));
+  } catch (const ShapeError& error) {
+    throw ExchangeError(error.what());
+  }
+  const uint64_t first = reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset;
+  if (size != 0 && tensor.data == nullptr) throw ExchangeError("dlpack: a tensor without data");
+  if (size != 0 && first % static_cast<uint64_t>(is_complex(dtype) ? item / 2 : item) != 0)
+    throw ExchangeError(std::string("dlpack: data must be aligned for ") + name(dtype) + "; copy it first");
+  runtime::DeviceState& state = runtime::open_device(from_dl_device(tensor.device));
+  auto storage = memory::Storage::adopt(state.context, first + static_cast<uint64_t>(reach.low * item),
+                                        size == 0 ? 0 : static_cast<size_t>((reach.high - reach.low + 1) * item),
+                                        std::move(release));
+  return Array(std::move(storage), dtype, shape, strides, -reach.low * item);
 }
 
 }  // namespace gpukit::dlpack

@@ -38,6 +38,41 @@ TEST(DLPackTypes, SomeCannotBeRepresented) {
   EXPECT_THROW(dlpack::from_dl_device({7, 0}), ExchangeError);
 }
 
+TEST(DLPackTypes, DeviceNumbersAreNotCut) {
+  EXPECT_THROW(dlpack::from_dl_device({dlpack::kCpu, 1 << 16}), ExchangeError);
+  EXPECT_THROW(dlpack::from_dl_device({dlpack::kCuda, -1}), ExchangeError);
+}
+
+TEST(DLPackTypes, TensorsThatCannotBeAreRefused) {
+  alignas(8) static float data[4] = {};
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  const auto refused = [](void* at, std::vector<int64_t> shape, std::vector<int64_t> strides) {
+    DLTensor tensor{};
+    tensor.data = at;
+    tensor.device = {dlpack::kCpu, 0};
+    tensor.ndim = static_cast<int32_t>(shape.size());
+    tensor.dtype = {dlpack::kFloat, 32, 1};
+    tensor.shape = shape.data();
+    tensor.strides = strides.empty() ? nullptr : strides.data();
+    bool released = false;
+    try {
+      dlpack::import(tensor, [&] { released = true; });
+    } catch (const ExchangeError&) {
+      return !released;
+    }
+    return false;
+  };
+  EXPECT_TRUE(refused(data, {kHuge + 1, 4}, {}));
+  EXPECT_TRUE(refused(data, {-1}, {}));
+  EXPECT_TRUE(refused(data, {2}, {kHuge}));
+  EXPECT_TRUE(refused(data, {2, 2}, {INT64_MAX, INT64_MAX}));
+  EXPECT_TRUE(refused(data, {4}, {INT64_MIN}));
+  EXPECT_TRUE(refused(nullptr, {4}, {}));
+  EXPECT_TRUE(refused(reinterpret_cast<char*>(data) + 1, {2}, {}));
+  EXPECT_FALSE(refused(data, {4, 1}, {1, INT64_MIN}));
+  EXPECT_FALSE(refused(nullptr, {4, 0}, {INT64_MAX, INT64_MAX}));
+}
+
 TEST_P(DLPack, ExportSharesMemoryAndKeepsIt) {
   Array x = counted({3, 4}, DType::float32, device());
   std::weak_ptr<memory::Storage> storage = x.storage();

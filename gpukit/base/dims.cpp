@@ -18,6 +18,14 @@ namespace {
                         std::to_string(rank));
 }
 
+[[noreturn]] void too_large(std::string_view op, const Dims& shape) {
+  throw ShapeError(op, "shape", "need less than 2^62 bytes", shape.str());
+}
+
+[[noreturn]] void too_large(std::string_view op, int64_t a, const char* between, int64_t b) {
+  throw ShapeError(op, "size", "be between 0 and 2^62", std::to_string(a) + between + std::to_string(b));
+}
+
 }  // namespace
 
 Dims::Dims(std::span<const int64_t> values) {
@@ -53,6 +61,8 @@ void Dims::erase(int axis) {
   values_[--rank_] = 0;
 }
 
+void Dims::throw_too_large() const { too_large("shape", *this); }
+
 std::string Dims::str() const {
   std::string text = "[";
   for (int i = 0; i < rank_; ++i) text += (i == 0 ? "" : ", ") + std::to_string(values_[i]);
@@ -61,7 +71,9 @@ std::string Dims::str() const {
 
 Dims contiguous_strides(const Dims& shape) {
   Dims strides = Dims::filled(shape.rank(), 1);
-  for (int i = shape.rank() - 2; i >= 0; --i) strides[i] = strides[i + 1] * std::max<int64_t>(shape[i + 1], 1);
+  for (int i = shape.rank() - 2; i >= 0; --i)
+    if (__builtin_mul_overflow(strides[i + 1], std::max<int64_t>(shape[i + 1], 1), &strides[i])) [[unlikely]]
+      too_large("shape", shape);
   return strides;
 }
 
@@ -86,19 +98,74 @@ int normalize_axis(std::string_view op, int64_t axis, int rank) {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
-int64_t checked_bytes(std::string_view op, const Dims& shape, int item_bytes) {
-  bool has_zero = false;
+int64_t checked_product(std::string_view op, int64_t a, int64_t b) {
+  int64_t product;
+  if (a < 0 || b < 0 || __builtin_mul_overflow(a, b, &product) || product >= kMaxBytes) too_large(op, a, " * ", b);
+  return product;
+}
+
+int64_t checked_sum(std::string_view op, int64_t a, int64_t b) {
+  int64_t sum;
+  if (a < 0 || b < 0 || __builtin_add_overflow(a, b, &sum) || sum >= kMaxBytes) too_large(op, a, " + ", b);
+  return sum;
+}
+
+int64_t checked_size(std::string_view op, const Dims& shape, int item_bytes) {
+  int64_t size = 1, bytes = 0;
+  bool empty = false, overflow = false;
   for (int64_t extent : shape) {
     if (extent < 0) throw ShapeError(op, "shape", "have no negative dimensions", shape.str());
-    has_zero |= extent == 0;
+    empty |= extent == 0;
+    overflow |= __builtin_mul_overflow(size, extent + (extent == 0), &size);
   }
-  if (has_zero) return 0;
-  int64_t bytes = item_bytes;
-  for (int64_t extent : shape) {
-    if (bytes > INT64_MAX / extent) throw ShapeError(op, "shape", "need less than 2^63 bytes", shape.str());
-    bytes *= extent;
+  overflow |= __builtin_mul_overflow(size, int64_t{item_bytes}, &bytes);
+  if (overflow || bytes >= kMaxBytes) too_large(op, shape);
+  return empty ? 0 : size;
+}
+
+int64_t checked_bytes(std::string_view op, const Dims& shape, int item_bytes) {
+  return checked_size(op, shape, item_bytes) * item_bytes;
+}
+
+Dims fill_in_size(std::string_view op, const Dims& shape, int64_t size) {
+  Dims full = shape;
+  int unknown = -1;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] >= 0) continue;
+    if (shape[axis] != -1 || unknown >= 0)
+      throw ShapeError(op, "shape", "have no negative size but one -1", shape.str());
+    unknown = axis;
   }
-  return bytes;
+  if (unknown >= 0) full[unknown] = 1;
+  const int64_t known = checked_size(op, full, 1);
+  if (unknown >= 0) {
+    if (known == 0 || size % known != 0)
+      throw ShapeError(op, "shape", "divide " + std::to_string(size) + " elements", shape.str());
+    full[unknown] = size / known;
+  } else if (known != size) {
+    throw ShapeError(op, "shape", "hold " + std::to_string(size) + " elements", shape.str());
+  }
+  return full;
+}
+
+Reach checked_reach(std::string_view op, const Dims& shape, const Dims& strides, int item_bytes) {
+  if (shape.rank() != strides.rank())
+    throw ShapeError(op, "strides", "be as many as the " + std::to_string(shape.rank()) + " dimensions", strides.str());
+  Reach reach;
+  bool overflow = false;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] == 0) return {};
+    int64_t step = 0;
+    overflow |= __builtin_mul_overflow(shape[axis] - 1, strides[axis], &step);
+    int64_t& end = step < 0 ? reach.low : reach.high;
+    overflow |= __builtin_add_overflow(end, step, &end);
+  }
+  int64_t low = 0, high = 0;
+  overflow |= __builtin_mul_overflow(reach.low, int64_t{item_bytes}, &low);
+  overflow |= __builtin_mul_overflow(reach.high, int64_t{item_bytes}, &high);
+  if (overflow || low <= -kMaxBytes || high >= kMaxBytes)
+    throw ShapeError(op, "strides", "reach less than 2^62 bytes", strides.str() + " of shape " + shape.str());
+  return reach;
 }
 
 }  // namespace gpukit

@@ -69,10 +69,51 @@ TEST(Dims, Axis) {
 TEST(Dims, CheckedBytes) {
   EXPECT_EQ(checked_bytes("zeros", {3, 5}, 4), 60);
   EXPECT_EQ(checked_bytes("zeros", {}, 8), 8);
-  EXPECT_EQ(checked_bytes("zeros", {int64_t{1} << 62, 0, int64_t{1} << 62}, 8), 0);
+  EXPECT_EQ(checked_bytes("zeros", {int64_t{1} << 30, 0, 5}, 8), 0);
+  EXPECT_THROW(checked_bytes("zeros", {int64_t{1} << 62, 0, int64_t{1} << 62}, 8), ShapeError);
   EXPECT_THROW(checked_bytes("zeros", {2, -1}, 4), ShapeError);
   EXPECT_THROW(checked_bytes("zeros", {0, -1}, 4), ShapeError);
   EXPECT_THROW(checked_bytes("zeros", {int64_t{1} << 31, int64_t{1} << 31}, 4), ShapeError);
+}
+
+TEST(Dims, ProductsOfSizesAreChecked) {
+  constexpr int64_t kHuge = int64_t{1} << 61;
+  EXPECT_THROW((Dims{kHuge + 1, 8}).product(), ShapeError);
+  EXPECT_THROW((Dims{kHuge, 8, 0}).product(), ShapeError);
+  EXPECT_THROW(contiguous_strides({2, kHuge, 8}), ShapeError);
+  EXPECT_EQ(checked_size("op", {3, 0, 5}, 4), 0);
+  EXPECT_EQ(checked_size("op", {kHuge}, 1), kHuge);
+  EXPECT_THROW(checked_size("op", {kHuge}, 2), ShapeError);
+  EXPECT_THROW(checked_size("op", {kHuge + 1, 8}, 1), ShapeError);
+  EXPECT_THROW(checked_size("op", {-2, -2}, 1), ShapeError);
+  EXPECT_EQ(checked_product("op", kHuge, 1), kHuge);
+  EXPECT_EQ(checked_product("op", kHuge, 0), 0);
+  EXPECT_THROW(checked_product("op", kHuge, 2), ShapeError);
+  EXPECT_THROW(checked_product("op", -1, 2), ShapeError);
+  EXPECT_EQ(checked_sum("op", kHuge, 5), kHuge + 5);
+  EXPECT_THROW(checked_sum("op", kHuge, kHuge), ShapeError);
+  EXPECT_THROW(checked_sum("op", INT64_MAX, INT64_MAX), ShapeError);
+}
+
+TEST(Dims, FillInSize) {
+  EXPECT_EQ(fill_in_size("reshape", {2, -1}, 6), (Dims{2, 3}));
+  EXPECT_EQ(fill_in_size("reshape", {}, 1), Dims());
+  EXPECT_EQ(fill_in_size("reshape", {0, 4}, 0), (Dims{0, 4}));
+  EXPECT_THROW(fill_in_size("reshape", {-1, -1}, 4), ShapeError);
+  EXPECT_THROW(fill_in_size("reshape", {-2, -2}, 4), ShapeError);
+  EXPECT_THROW(fill_in_size("reshape", {0, -1}, 0), ShapeError);
+  EXPECT_THROW(fill_in_size("reshape", {5, -1}, 6), ShapeError);
+  EXPECT_THROW(fill_in_size("reshape", {(int64_t{1} << 62) + 1, 4}, 4), ShapeError);
+}
+
+TEST(Dims, Reach) {
+  const Reach reach = checked_reach("view", {3, 2}, {-4, 5}, 8);
+  EXPECT_EQ(reach.low, -8);
+  EXPECT_EQ(reach.high, 5);
+  EXPECT_EQ(checked_reach("view", {0, 9}, {INT64_MAX, INT64_MAX}, 8).high, 0);
+  EXPECT_THROW(checked_reach("view", {3}, {INT64_MAX}, 8), ShapeError);
+  EXPECT_THROW(checked_reach("view", {2, 2}, {int64_t{1} << 60, int64_t{1} << 60}, 8), ShapeError);
+  EXPECT_THROW(checked_reach("view", {2}, {1, 1}, 8), ShapeError);
 }
 
 TEST(Device, Names) {

@@ -296,6 +296,7 @@ auto& get(V& value, const char* kind) {
 Json Json::parse(std::string_view text) { return Parser(text).run(); }
 
 void Json::write(std::string& out, int indent, int level) const {
+  if (level > kMaxDepth) throw ArgumentError("json", "value", "have at most 200 levels", "more");
   const auto line = [&](int depth) {
     if (indent > 0) out += "\n" + std::string(static_cast<size_t>(indent) * depth, ' ');
   };

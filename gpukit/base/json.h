@@ -30,7 +30,7 @@ class Json {
   /// duplicate names, lone surrogates, invalid UTF-8, numbers past the range of double, more than 200 levels.
   /// A number without fraction and exponent that fits is an int64, others are double.
   static Json parse(std::string_view text);
-  /// indent 0: one line. Throws ArgumentError for a NaN or an infinity.
+  /// indent 0: one line. Throws ArgumentError for a NaN or an infinity, and for what parse would not take back.
   std::string dump(int indent = 0) const;
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }

@@ -154,6 +154,19 @@ TEST(Json, DamagedTextNeverCrashes) {
   }
 }
 
+TEST(Json, WritesNothingThatItWouldNotRead) {
+  Json value = Json::list();
+  for (int depth = 0; depth < 200; ++depth) {
+    Json outer = Json::list();
+    outer.push_back(std::move(value));
+    value = std::move(outer);
+  }
+  EXPECT_EQ(Json::parse(value.dump()), value);
+  Json deeper = Json::list();
+  deeper.push_back(std::move(value));
+  EXPECT_THROW(deeper.dump(), ArgumentError);
+}
+
 TEST(Json, WritesInOrder) {
   Json j = Json::object();
   j.set("b", 1);

@@ -19,18 +19,29 @@ constexpr int64_t kMaxPieces = 256;
 
 std::atomic<int> g_chosen{0}, g_standard{0};
 thread_local bool t_inside = false;
+thread_local Interruptible* t_work = nullptr;          // made by this thread
+thread_local const Interruptible* t_helped = nullptr;  // of the thread this one helps
+
+constexpr int64_t kLookNs = 50'000'000;
+/// A piece is run in parts of so many grains, with a look between them.
+constexpr int64_t kPartGrains = 64;
 
 struct Job {
   detail::RangeFunction function;
   void* context;
-  int64_t size, step;
+  int64_t size, step, part;
+  Interruptible* work;  // null: runs to its end
   std::atomic<int64_t> next{0};
 
-  void work() {
+  void run(bool own_thread) {
     for (;;) {
       const int64_t begin = next.fetch_add(step, std::memory_order_relaxed);
       if (begin >= size) return;
-      function(context, begin, std::min(begin + step, size));
+      const int64_t end = std::min(begin + step, size);
+      for (int64_t at = begin; at < end; at += part) {
+        function(context, at, std::min(at + part, end));
+        if (work != nullptr && !(own_thread ? work->look() : work->wanted())) return;
+      }
     }
   }
 };
@@ -55,7 +66,7 @@ class Pool {
     else
       wake_.notify_all();
     t_inside = true;
-    job.work();
+    job.run(true);
     t_inside = false;
     std::unique_lock lock(mutex_);
     open_places_ = 0;  // who has not come by now is not needed
@@ -88,7 +99,8 @@ class Pool {
       ++running_;
       Job* job = job_;
       lock.unlock();
-      job->work();
+      t_helped = job->work;
+      job->run(false);
       lock.lock();
       if (--running_ == 0) done_.notify_one();
     }
@@ -140,7 +152,36 @@ int num_threads() {
   return standard;
 }
 
-void set_num_threads(int count) { g_chosen.store(std::clamp(count, 0, kMaxThreads), std::memory_order_relaxed); }
+void set_num_threads(int count) {
+  if (count < 0) throw ArgumentError("set_num_threads", "count", "not be negative", std::to_string(count));
+  g_chosen.store(std::min(count, kMaxThreads), std::memory_order_relaxed);
+}
+
+Interruptible::Interruptible(void (*check)()) noexcept : check_(check), outer_(t_work) { t_work = this; }
+Interruptible::~Interruptible() { t_work = outer_; }
+
+bool Interruptible::look() noexcept {
+  if (!wanted()) return false;
+  const int64_t now = files::monotonic_ns();
+  if (checked_ns_ == 0) checked_ns_ = now;
+  if (now - checked_ns_ < kLookNs) return true;
+  try {
+    // Its handlers may compute too, with no part in this work.
+    t_work = nullptr;
+    check_();
+  } catch (...) {
+    error_ = std::current_exception();
+    ended_.store(true, std::memory_order_relaxed);
+  }
+  t_work = this;
+  checked_ns_ = files::monotonic_ns();
+  return wanted();
+}
+
+bool work_wanted() noexcept {
+  if (t_work != nullptr) return t_work->look();
+  return t_helped == nullptr || t_helped->wanted();
+}
 
 void detail::parallel_for(int64_t size, int64_t grain, RangeFunction function, void* context) {
   if (size <= 0) return;
@@ -148,10 +189,11 @@ void detail::parallel_for(int64_t size, int64_t grain, RangeFunction function, v
   const int64_t grains = (size - 1) / grain + 1;
   const int64_t pieces = std::min(grains, kMaxPieces);
   const int64_t step = ((grains - 1) / pieces + 1) * grain;
-  Job job{function, context, size, step};
+  if (t_work != nullptr && !t_work->wanted()) return;
+  Job job{function, context, size, step, std::min(step / grain, kPartGrains) * grain, t_work};
   const int helpers = static_cast<int>(std::min<int64_t>(threads_in_use(), (size - 1) / step + 1)) - 1;
   if (helpers > 0 && !t_inside && pool().run(job, helpers)) return;
-  job.work();
+  job.run(true);
 }
 
 }  // namespace gpukit

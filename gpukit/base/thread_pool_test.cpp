@@ -12,6 +12,8 @@
 #include <unistd.h>
 #endif
 
+#include "gpukit/base/error.h"
+
 namespace gpukit {
 namespace {
 
@@ -88,6 +90,49 @@ TEST_F(ThreadPool, ResultIsVisibleToTheCaller) {
     });
     for (int64_t i = 0; i < 10000; ++i) ASSERT_EQ(values[i], i * round);
   }
+}
+
+TEST_F(ThreadPool, NegativeCountsAreRefused) {
+  EXPECT_THROW(set_num_threads(-1), ArgumentError);
+  EXPECT_THROW(set_num_threads(INT32_MIN), ArgumentError);
+}
+
+TEST_F(ThreadPool, WorkThatIsInterruptedEndsEarly) {
+  for (int threads : {1, 4}) {
+    set_num_threads(threads);
+    Interruptible work([] { throw Error("enough"); });
+    std::atomic<int64_t> done{0};
+    // Years of it: only the check ends it.
+    parallel_for(int64_t{1} << 60, 1, [&](int64_t b, int64_t e) { done += e - b; });
+    EXPECT_LT(done, int64_t{1} << 60);
+    EXPECT_FALSE(work_wanted());
+    const int64_t before = done;
+    parallel_for(1000, 1, [&](int64_t b, int64_t e) { done += e - b; });
+    EXPECT_EQ(done, before);
+    EXPECT_THROW(work.rethrow(), Error);
+    work.rethrow();
+  }
+  EXPECT_TRUE(work_wanted());
+}
+
+TEST_F(ThreadPool, OneIndexThatTakesLongAsksToo) {
+  set_num_threads(2);
+  Interruptible work([] { throw Error("enough"); });
+  parallel_for(4, 1, [](int64_t, int64_t) {
+    while (work_wanted()) {
+    }
+  });
+  EXPECT_THROW(work.rethrow(), Error);
+}
+
+TEST_F(ThreadPool, AChangeOfMindIsNone) {
+  static std::atomic<int> asked{0};
+  asked = 0;
+  Interruptible work([] { ++asked; });
+  std::atomic<int64_t> done{0};
+  while (asked < 2) parallel_for(100000, 10, [&](int64_t b, int64_t e) { done += e - b; });
+  EXPECT_EQ(done % 100000, 0);
+  work.rethrow();
 }
 
 #ifndef _WIN32

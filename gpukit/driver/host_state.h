@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "gpukit/driver/host_table.h"
@@ -163,6 +164,9 @@ void uncharge(int device, size_t bytes);
 /// Bytes of a device: the limit, or the machine's memory.
 size_t total_memory();
 
+/// The stream whose work this thread runs; null outside.
+Stream*& running_stream();
+
 /// Runs `work` in the stream's order, or adds it to the stream's capture.
 template <typename Work>
 CUresult submit(CUstream handle, Work work) {
@@ -173,7 +177,9 @@ CUresult submit(CUstream handle, Work work) {
     if (stream->capture != nullptr) return append(*stream, std::move(work));
   }
   std::lock_guard order(stream->run);
+  Stream* const outer = std::exchange(running_stream(), stream.get());
   work();
+  running_stream() = outer;
   return CUDA_SUCCESS;
 }
 

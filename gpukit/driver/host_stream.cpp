@@ -6,6 +6,11 @@
 
 namespace gpukit::driver::host {
 
+Stream*& running_stream() {
+  static thread_local Stream* running = nullptr;
+  return running;
+}
+
 CUresult find_stream(CUstream handle, std::shared_ptr<Stream>* stream) {
   if (reinterpret_cast<uintptr_t>(handle) <= 2) {
     Context* context = nullptr;
@@ -226,3 +231,21 @@ void fill_stream_entries(CudaTable& table) {
 }
 
 }  // namespace gpukit::driver::host
+
+namespace gpukit::driver {
+
+void step_aside(void (*f)()) {
+  host::Stream* const stream = std::exchange(host::running_stream(), nullptr);
+  if (stream == nullptr) return f();
+  struct Back {
+    host::Stream* stream;
+    ~Back() {
+      stream->run.lock();
+      host::running_stream() = stream;
+    }
+  } back{stream};
+  stream->run.unlock();
+  f();
+}
+
+}  // namespace gpukit::driver

@@ -25,6 +25,10 @@ CUgreenCtx host_stream_green(CUstream stream);
 /// The numbers of a green context's pretend SMs; empty for a bad handle.
 std::vector<int> host_green_sms(CUgreenCtx green);
 
+/// Calls `f`, which may take locks and run any code, in the middle of work that this thread runs on a stream: until it
+/// returns, other threads may use the stream.
+void step_aside(void (*f)());
+
 /// One recorded operation of a graph and the earlier ones it must follow.
 struct HostGraphNode {
   std::function<void()> run;

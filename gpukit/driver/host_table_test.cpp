@@ -281,6 +281,35 @@ TEST_F(HostTable, QueryAndSynchronizeSeeWorkOfAnotherThread) {
   worker.join();
 }
 
+TEST_F(HostTable, WorkCanStepAside) {
+  static std::atomic<int> stage;
+  stage = 0;
+  std::thread other([&] {
+    api.make_current(context);
+    while (stage != 1) std::this_thread::yield();
+    api.launch_host(
+        stream, [](void*) { stage = 2; }, nullptr);
+  });
+  const auto aside = [] {
+    stage = 1;
+    while (stage != 2) std::this_thread::yield();
+  };
+  static void (*check)() = aside;
+  api.launch_host(
+      stream,
+      [](void*) {
+        step_aside(check);
+        // The stream is this work's again.
+        if (stage == 2) stage = 3;
+      },
+      nullptr);
+  EXPECT_EQ(stage, 3);
+  EXPECT_TRUE(api.query_stream(stream));
+  step_aside([] { stage = 4; });
+  EXPECT_EQ(stage, 4);
+  other.join();
+}
+
 #if !defined(_WIN32)
 TEST_F(HostTable, ForkedChildUsesAStreamThatWasBusy) {
   std::atomic<int> stage{0};

@@ -31,17 +31,9 @@ std::string_view text_of(nb::handle key) {
   return {text, static_cast<size_t>(size)};
 }
 
-/// An int, or up to three of them.
 Extent to_extent(const std::string& op, const char* argument, nb::handle value) {
-  PyObject* p = value.ptr();
-  if (!PyTuple_Check(p) && !PyList_Check(p)) return {python::to_int(op.c_str(), argument, value), 1, 1};
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(p);
-  if (count < 1 || count > 3)
-    throw ArgumentError(op, argument, "be an int or 1 to 3 ints", std::to_string(count) + " ints");
-  int64_t sizes[3] = {1, 1, 1};
-  for (Py_ssize_t i = 0; i < count; ++i)
-    sizes[i] = python::to_int(op.c_str(), argument, PySequence_Fast_GET_ITEM(p, i));
-  return {sizes[0], sizes[1], sizes[2]};
+  const auto [x, y, z] = python::to_extent(op.c_str(), argument, value);
+  return {x, y, z};
 }
 
 /// The words of a call that say how to launch; each is null until given.
@@ -239,8 +231,11 @@ void launch(UserKernel& kernel, python::Shown<"collections.abc.Iterable[typing.A
             python::Shown<"float"> slice_ms) {
   if (!kwargs.is_none() && !PyDict_Check(kwargs.ptr()))
     type_error(kernel.name() + ": kwargs must be a dict, got " + python::class_of(kwargs));
-  nb::object positional = nb::steal(PySequence_Tuple(args.ptr()));
-  if (!positional.is_valid()) nb::raise_python_error();
+  const nb::tuple positional = python::to_items(kernel.name().c_str(), "args", args);
+  // A copy: reading a value may run code that changes the caller's.
+  nb::object named = nb::none();
+  if (!kwargs.is_none()) named = nb::steal(PyDict_Copy(kwargs.ptr()));
+  if (!named.is_valid()) nb::raise_python_error();
   LaunchWords words;
   const std::pair<const char*, nb::handle> given[] = {{"grid_size", grid_size},   {"grid", grid},
                                                       {"block_size", block_size}, {"block", block},
@@ -248,7 +243,7 @@ void launch(UserKernel& kernel, python::Shown<"collections.abc.Iterable[typing.A
                                                       {"slice_ms", slice_ms}};
   for (const auto& [key, value] : given)
     if (!value.is_none()) words.take(kernel, key, value.ptr());
-  Call(kernel, positional, kwargs, words, false).run();
+  Call(kernel, positional, named, words, false).run();
 }
 
 void construct(UserKernel* self, std::string source, std::string func_name,

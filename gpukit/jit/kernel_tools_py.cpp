@@ -101,7 +101,7 @@ python::AnyDict build_bundle(const std::string& path, const std::vector<std::str
 python::AnyDict bundle_info() {
   nb::dict result;
   const jit::Bundle* bundle = python::in_scope([] { return jit::bundle(); });
-  result["path"] = bundle == nullptr ? nb::none() : nb::object(nb::str(bundle->path().c_str()));
+  result["path"] = bundle == nullptr ? nb::none() : nb::object(python::from_text(bundle->path()));
   result["reason"] = bundle == nullptr ? jit::bundle_reason() : std::string();
   if (bundle == nullptr) return result;
   result["entries"] = bundle->size();

@@ -10,6 +10,7 @@
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/indexing/indexing_py.h"
+#include "gpukit/ops/manipulate/manipulate.h"
 #include "gpukit/python/element.h"
 #include "gpukit/python/state.h"
 
@@ -51,11 +52,25 @@ AnyObject item(const Array& self, const char* caller) {
 nb::object nested_list(const std::vector<unsigned char>& values, const Array& like, int axis, int64_t& at) {
   if (axis == like.ndim()) return element_to_python(like.dtype(), values.data() + (at++) * itemsize(like.dtype()));
   nb::list list;
-  for (int64_t i = 0; i < like.shape()[axis]; ++i) list.append(nested_list(values, like, axis + 1, at));
+  for (int64_t i = 0; i < like.shape()[axis]; ++i) {
+    if ((i & 0xfff) == 0xfff && PyErr_CheckSignals() != 0) nb::raise_python_error();
+    list.append(nested_list(values, like, axis + 1, at));
+  }
   return list;
 }
 
+/// Lists without end of empty lists hold no element that would bound them.
+constexpr int64_t kMaxEmptyLists = 1 << 20;
+
 AnyObject tolist(const Array& self) {
+  Dims lists;
+  for (int64_t extent : self.shape()) {
+    if (extent == 0) break;
+    lists.push_back(extent);
+  }
+  if (self.size() == 0 && lists.product() > kMaxEmptyLists)
+    throw ShapeError("tolist", "array", "make at most " + std::to_string(kMaxEmptyLists) + " empty lists",
+                     self.shape().str());
   std::vector<unsigned char> values(static_cast<size_t>(self.nbytes()));
   in_scope([&] { return to_host(values.data(), contiguous(self), "tolist"), 0; });
   int64_t at = 0;
@@ -67,7 +82,7 @@ bool truth(const Array& self) {
     throw nb::value_error(
         ("bool: the truth value of an array of shape " + self.shape().str() + " is ambiguous; use any() or all()")
             .c_str());
-  return PyObject_IsTrue(item(self, "bool").ptr()) == 1;
+  return to_optional_bool(item(self, "bool")).value_or(false);
 }
 
 nb::int_ as_index(const Array& self) {
@@ -111,7 +126,7 @@ ArrayObject from_bytes(nb::bytes data, const char* dtype, ShapeArg shape, const 
   Device where = session != nullptr && session->device ? *session->device : device_from_name(device);
   Dims dims = to_dims("pickle", shape);
   DType type = dtype_from_name(dtype);
-  if (dims.product() * itemsize(type) != static_cast<int64_t>(data.size()))
+  if (checked_bytes("pickle", dims, itemsize(type)) != static_cast<int64_t>(data.size()))
     throw FormatError("pickle: " + std::to_string(data.size()) + " bytes do not make an array of shape " + dims.str());
   return wrap(in_scope([&] { return from_host(data.c_str(), dims, type, where); }));
 }
@@ -124,33 +139,9 @@ Dims shape_arguments(const char* op, const nb::args& arguments) {
   return to_dims(op, arguments);
 }
 
-Dims fill_in_size(const char* op, Dims shape, int64_t size) {
-  int unknown = -1;
-  int64_t known = 1;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (shape[axis] == -1) {
-      if (unknown >= 0) throw ShapeError(op, "shape", "have at most one -1", shape.str());
-      unknown = axis;
-    } else if (shape[axis] < 0) {
-      throw ShapeError(op, "shape", "have no negative size but one -1", shape.str());
-    } else {
-      known *= shape[axis];
-    }
-  }
-  if (unknown >= 0) {
-    if (known == 0 || size % known != 0)
-      throw ShapeError(op, "shape", "divide " + std::to_string(size) + " elements", shape.str());
-    shape[unknown] = size / known;
-  } else if (known != size) {
-    throw ShapeError(op, "shape", "hold " + std::to_string(size) + " elements", shape.str());
-  }
-  return shape;
-}
-
 ArrayObject reshape(const Array& self, nb::args arguments) {
-  Dims shape = fill_in_size("reshape", shape_arguments("reshape", arguments), self.size());
-  if (self.can_view(shape)) return wrap(self.reshape_view(shape));
-  return wrap(in_scope([&] { return copy(self).reshape_view(shape); }));
+  const Dims shape = shape_arguments("reshape", arguments);
+  return wrap(in_scope([&] { return gpukit::reshape(self, shape); }));
 }
 
 ArrayObject view(const Array& self, ShapeArg new_shape) {
@@ -177,24 +168,12 @@ ArrayObject slice_rows(const Array& self, int64_t n) {
 }
 
 ArrayObject squeeze(const Array& self, AxisArg axis) {
-  std::optional<Dims> axes = to_optional_axes("squeeze", axis);
-  if (!axes) return wrap(self.squeeze());
-  // From the last axis on, so that the earlier ones keep their numbers.
-  bool drop[kMaxRank] = {};
-  for (int64_t a : *axes) drop[normalize_axis("squeeze", a, self.ndim())] = true;
-  Array result = self;
-  for (int a = self.ndim() - 1; a >= 0; --a)
-    if (drop[a]) result = result.squeeze(a);
-  return wrap(std::move(result));
+  return wrap(gpukit::squeeze(self, to_optional_axes("squeeze", axis)));
 }
 
 /// Sizes of -1 keep the array's own.
 ArrayObject expand(const Array& self, nb::args arguments) {
-  Dims shape = shape_arguments("expand", arguments);
-  int added = shape.rank() - self.ndim();
-  for (int axis = std::max(added, 0); axis < shape.rank(); ++axis)
-    if (shape[axis] == -1) shape[axis] = self.shape(axis - added);
-  return wrap(self.broadcast_to(shape));
+  return wrap(gpukit::expand(self, shape_arguments("expand", arguments)));
 }
 
 nb::object astype_of(nb::handle handle, DTypeArg dtype, bool make_copy) {

@@ -266,7 +266,7 @@ Device to_device(nb::handle value) {
     return runtime::default_device();
   }
   if (nb::isinstance<Device>(value)) return nb::cast<Device>(value);
-  if (PyUnicode_Check(value.ptr())) return device_from_name(nb::cast<const char*>(value));
+  if (PyUnicode_Check(value.ptr())) return device_from_name(to_text("device", "name", value));
   if (const Array* array = try_array(value)) return array->device();
   throw nb::type_error(
       ("device must be a name such as 'cpu' or 'cuda:0', a Device or None, got " + class_of(value)).c_str());

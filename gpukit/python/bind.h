@@ -3,8 +3,11 @@
 
 #include <nanobind/nanobind.h>
 
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "gpukit/array/array.h"
 #include "gpukit/base/scalar.h"
@@ -63,13 +66,32 @@ const Array* try_array(nb::handle value);
 DType to_dtype(nb::handle value);
 std::optional<DType> to_optional_dtype(nb::handle value);
 DTypeObject from_dtype(DType dtype);
-/// An int, or a sequence of ints. Throws TypeError / ShapeError naming op.
-Dims to_dims(const char* op, nb::handle value);
-IntTuple from_dims(const Dims& dims);
-/// None: nullopt. An int or a tuple of ints, normalised by the op itself.
-std::optional<Dims> to_optional_axes(const char* op, nb::handle value);
 /// Anything with __index__. Throws TypeError naming op and argument.
 int64_t to_int(const char* op, const char* argument, nb::handle value);
+/// None: nullopt.
+std::optional<int64_t> to_optional_int(const char* op, const char* argument, nb::handle value);
+/// One number, not a sequence: an int, anything else with __index__, an array of no dimensions.
+bool is_one_int(nb::handle value);
+/// The items a sequence or iterator has now: code that reading one of them runs cannot change the others. Throws
+/// TypeError naming op and argument for anything else, ShapeError for more than `limit`.
+nb::tuple to_items(const char* op, const char* argument, nb::handle value, size_t limit = SIZE_MAX);
+/// An int, or a sequence of at most `limit` ints. Every list of sizes, axes, counts and indices comes through here.
+std::vector<int64_t> to_ints(const char* op, const char* argument, nb::handle value, size_t limit = SIZE_MAX);
+/// The same for shapes. Throws TypeError / ShapeError naming op.
+Dims to_dims(const char* op, nb::handle value, const char* argument = "shape");
+IntTuple from_dims(const Dims& dims);
+/// None: nullopt. An int or a sequence of ints, normalised by the op itself.
+std::optional<Dims> to_optional_axes(const char* op, nb::handle value);
+/// An int, or 1 to 3 of them; what is not given is 1.
+std::array<int64_t, 3> to_extent(const char* op, const char* argument, nb::handle value);
+/// None: nullopt. Throws what the object's own __bool__ throws.
+std::optional<bool> to_optional_bool(nb::handle value);
+/// The UTF-8 text of a str, zero bytes included. Throws TypeError naming op and argument, UnicodeEncodeError.
+std::string to_text(const char* op, const char* argument, nb::handle value);
+/// repr(value) for messages: at most 200 characters, any of which may be half of a pair.
+std::string shown(nb::handle value);
+/// A str of any bytes: what is not UTF-8 is written as \\xff.
+nb::str from_text(std::string_view text);
 /// Device, name or None (default device).
 Device to_device(nb::handle value);
 Scalar to_scalar(const char* op, const char* argument, nb::handle value);

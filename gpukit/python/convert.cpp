@@ -28,9 +28,27 @@ bool is_instance_of(nb::handle value, PyObject*& type, const char* attribute) {
 
 [[noreturn]] void unsupported(const std::string& text) { throw DTypeError("Unsupported dtype: " + text); }
 
-std::string text_of(nb::handle value) { return nb::str(value).c_str(); }
+/// Takes the reference to a str. What UTF-8 has no bytes for is escaped.
+std::string utf8_of(PyObject* text) {
+  const nb::object held = nb::steal(text);
+  if (!held.is_valid()) nb::raise_python_error();
+  const nb::object bytes = nb::steal(PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace"));
+  if (!bytes.is_valid()) nb::raise_python_error();
+  return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+}
+
+std::string text_of(nb::handle value) { return utf8_of(PyObject_Str(value.ptr())); }
 
 }  // namespace
+
+std::string shown(nb::handle value) {
+  constexpr size_t kMost = 200;
+  std::string text = utf8_of(PyObject_Repr(value.ptr()));
+  if (text.size() <= kMost) return text;
+  size_t end = kMost;
+  while ((static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
 
 std::string class_of(nb::handle value) {
   PyTypeObject* type = Py_TYPE(value.ptr());
@@ -89,7 +107,7 @@ DType to_dtype(nb::handle value) {
   PyObject* p = value.ptr();
   for (int i = 0; i < kNumDTypes; ++i)
     if (dtype_objects[i] == p) return static_cast<DType>(i);
-  if (PyUnicode_Check(p)) return dtype_from_name(nb::cast<const char*>(value));
+  if (PyUnicode_Check(p)) return dtype_from_name(to_text("dtype", "name", value));
   if (Py_TYPE(p) == Py_TYPE(dtype_objects[0])) return dtype_from_name(text_of(value.attr("name")));
   if (p == reinterpret_cast<PyObject*>(&PyBool_Type)) return DType::boolean;
   if (p == reinterpret_cast<PyObject*>(&PyLong_Type)) return DType::int64;
@@ -101,7 +119,7 @@ DType to_dtype(nb::handle value) {
   try {
     converted = numpy().attr("dtype")(value);
   } catch (nb::python_error&) {
-    unsupported(nb::repr(value).c_str());
+    unsupported(shown(value));
   }
   return dtype_from_numpy(converted);
 }
@@ -156,40 +174,110 @@ int64_t to_int(const char* op, const char* argument, nb::handle value) {
   return result;
 }
 
-Dims to_dims(const char* op, nb::handle value) {
+std::optional<int64_t> to_optional_int(const char* op, const char* argument, nb::handle value) {
+  if (value.is_none()) return std::nullopt;
+  return to_int(op, argument, value);
+}
+
+bool is_one_int(nb::handle value) {
   PyObject* p = value.ptr();
-  if (PyLong_Check(p) || (PyIndex_Check(p) && !PySequence_Check(p))) return Dims{to_int(op, "shape", value)};
-  if (!PyTuple_Check(p) && !PyList_Check(p)) {
-    if (PyUnicode_Check(p) || PyBytes_Check(p) || !PySequence_Check(p)) {
-      std::string text = std::string(op) + ": shape must be an int or a sequence of ints, got " + class_of(value);
-      throw nb::type_error(text.c_str());
-    }
-    return to_dims(op, nb::steal(PySequence_Tuple(p)));
+  if (PyLong_Check(p)) return true;
+  if (!PyIndex_Check(p)) return false;
+  if (!PySequence_Check(p)) return true;
+  // Arrays have both; only one of no dimensions has no length.
+  if (PyObject_Size(p) >= 0) return false;
+  if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) nb::raise_python_error();
+  PyErr_Clear();
+  return true;
+}
+
+nb::tuple to_items(const char* op, const char* argument, nb::handle value, size_t limit) {
+  PyObject* p = value.ptr();
+  const auto check = [&](size_t count) {
+    if (count > limit)
+      throw ShapeError(op, argument, "have at most " + std::to_string(limit) + " items", std::to_string(count));
+  };
+  if (PyTuple_Check(p)) {
+    check(static_cast<size_t>(PyTuple_GET_SIZE(p)));
+    return nb::borrow<nb::tuple>(value);
   }
-  Py_ssize_t rank = PySequence_Fast_GET_SIZE(p);
-  if (rank > kMaxRank)
-    throw ShapeError(op, "shape", "have at most " + std::to_string(kMaxRank) + " dimensions", std::to_string(rank));
+  if (PyList_Check(p)) {
+    check(static_cast<size_t>(PyList_GET_SIZE(p)));
+    PyObject* items = PyList_AsTuple(p);
+    if (items == nullptr) nb::raise_python_error();
+    return nb::steal<nb::tuple>(items);
+  }
+  const bool text = PyUnicode_Check(p) || PyBytes_Check(p) || PyByteArray_Check(p);
+  if (text || (!PySequence_Check(p) && !PyIter_Check(p)))
+    throw nb::type_error((std::string(op) + ": " + argument + " must be a sequence, got " + class_of(value)).c_str());
+  // Item by item: a length may be a lie, and there may be no end.
+  nb::list items;
+  for (nb::handle item : nb::iter(value)) {
+    check(items.size() + 1);
+    items.append(item);
+  }
+  return nb::tuple(items);
+}
+
+std::vector<int64_t> to_ints(const char* op, const char* argument, nb::handle value, size_t limit) {
+  if (is_one_int(value)) return {to_int(op, argument, value)};
+  const nb::tuple items = to_items(op, argument, value, limit);
+  std::vector<int64_t> ints;
+  ints.reserve(items.size());
+  for (nb::handle item : items) ints.push_back(to_int(op, argument, item));
+  return ints;
+}
+
+Dims to_dims(const char* op, nb::handle value, const char* argument) {
+  if (is_one_int(value)) return Dims{to_int(op, argument, value)};
+  const nb::tuple items = to_items(op, argument, value, kMaxRank);
   Dims dims;
-  for (Py_ssize_t i = 0; i < rank; ++i) dims.push_back(to_int(op, "shape", PySequence_Fast_GET_ITEM(p, i)));
+  for (nb::handle item : items) dims.push_back(to_int(op, argument, item));
   return dims;
+}
+
+std::array<int64_t, 3> to_extent(const char* op, const char* argument, nb::handle value) {
+  if (is_one_int(value)) return {to_int(op, argument, value), 1, 1};
+  const nb::tuple items = to_items(op, argument, value, 1000);
+  if (items.size() < 1 || items.size() > 3)
+    throw ArgumentError(op, argument, "be an int or 1 to 3 ints", std::to_string(items.size()) + " ints");
+  std::array<int64_t, 3> extent = {1, 1, 1};
+  for (size_t i = 0; i < items.size(); ++i) extent[i] = to_int(op, argument, items[i]);
+  return extent;
+}
+
+std::optional<bool> to_optional_bool(nb::handle value) {
+  if (value.is_none()) return std::nullopt;
+  const int truth = PyObject_IsTrue(value.ptr());
+  if (truth < 0) nb::raise_python_error();
+  return truth != 0;
+}
+
+std::string to_text(const char* op, const char* argument, nb::handle value) {
+  if (!PyUnicode_Check(value.ptr()))
+    throw nb::type_error((std::string(op) + ": " + argument + " must be a str, got " + class_of(value)).c_str());
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(value.ptr(), &size);
+  if (text == nullptr) nb::raise_python_error();
+  return {text, static_cast<size_t>(size)};
+}
+
+nb::str from_text(std::string_view text) {
+  PyObject* decoded = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
+  if (decoded == nullptr) nb::raise_python_error();
+  return nb::steal<nb::str>(decoded);
 }
 
 IntTuple from_dims(const Dims& dims) {
   nb::tuple result = nb::steal<nb::tuple>(PyTuple_New(dims.rank()));
+  if (!result.is_valid()) nb::raise_python_error();
   for (int i = 0; i < dims.rank(); ++i) PyTuple_SET_ITEM(result.ptr(), i, PyLong_FromLongLong(dims[i]));
   return result;
 }
 
 std::optional<Dims> to_optional_axes(const char* op, nb::handle value) {
   if (value.is_none()) return std::nullopt;
-  PyObject* p = value.ptr();
-  if (!PyTuple_Check(p) && !PyList_Check(p)) return Dims{to_int(op, "axis", value)};
-  Py_ssize_t count = PySequence_Fast_GET_SIZE(p);
-  if (count > kMaxRank)
-    throw ShapeError(op, "axis", "name at most " + std::to_string(kMaxRank) + " axes", std::to_string(count));
-  Dims axes;
-  for (Py_ssize_t i = 0; i < count; ++i) axes.push_back(to_int(op, "axis", PySequence_Fast_GET_ITEM(p, i)));
-  return axes;
+  return to_dims(op, value, "axis");
 }
 
 namespace {

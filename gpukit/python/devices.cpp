@@ -95,7 +95,7 @@ bool equals(Device self, nb::handle other) {
   if (nb::isinstance<Device>(other)) return self == nb::cast<Device>(other);
   if (!PyUnicode_Check(other.ptr())) return false;
   try {
-    return self == device_from_name(nb::cast<const char*>(other));
+    return self == device_from_name(to_text("Device", "other", other));
   } catch (const ArgumentError&) {
     return false;
   }

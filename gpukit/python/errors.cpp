@@ -3,12 +3,13 @@
 #include <nanobind/stl/string.h>
 
 #include <exception>
+#include <new>
+#include <stdexcept>
 #include <string>
+#include <typeinfo>
 
 #include "gpukit/base/error.h"
-
-namespace nb = nanobind;
-using namespace nb::literals;
+#include "gpukit/python/bind.h"
 
 namespace gpukit::python {
 
@@ -21,14 +22,14 @@ void raise(const char* class_name, const nb::object& instance) {
   PyErr_SetObject(nb::object(classes->attr(class_name)).ptr(), instance.ptr());
 }
 
-nb::object make(const char* class_name, const char* message) { return classes->attr(class_name)(message); }
+nb::object make(const char* class_name, const char* message) { return classes->attr(class_name)(from_text(message)); }
 
 void raise_argument(const char* class_name, const ArgumentError& e) {
   nb::object instance = make(class_name, e.what());
   instance.attr("op") = e.op;
-  instance.attr("argument") = e.argument;
-  instance.attr("needed") = e.needed;
-  instance.attr("given") = e.given;
+  instance.attr("argument") = from_text(e.argument);
+  instance.attr("needed") = from_text(e.needed);
+  instance.attr("given") = from_text(e.given);
   raise(class_name, instance);
 }
 
@@ -61,9 +62,9 @@ void translate(const std::exception_ptr& pointer) {
     instance.attr("name") = e.name;
     raise("CudaError", instance);
   } catch (const NvrtcError& e) {
-    raise("NvrtcError", classes->attr("NvrtcError")(e.what(), e.code, e.log));
+    raise("NvrtcError", classes->attr("NvrtcError")(from_text(e.what()), e.code, from_text(e.log)));
   } catch (const FileError& e) {
-    raise("FileError", classes->attr("FileError")(e.error_number, e.what(), e.path));
+    raise("FileError", classes->attr("FileError")(e.error_number, from_text(e.what()), from_text(e.path)));
   } catch (const FormatError& e) {
     raise("FormatError", make("FormatError", e.what()));
   } catch (const NotFoundError& e) {
@@ -76,6 +77,13 @@ void translate(const std::exception_ptr& pointer) {
     raise("UnsupportedError", make("UnsupportedError", e.what()));
   } catch (const Error& e) {
     raise("Error", make("Error", e.what()));
+  } catch (const std::bad_cast&) {
+    // Their own texts are names of C++.
+    PyErr_SetString(PyExc_TypeError, "an argument has a type that this call does not take");
+  } catch (const std::length_error&) {
+    PyErr_SetString(PyExc_MemoryError, "more elements than memory can hold");
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(PyExc_MemoryError, "out of host memory");
   }
 }
 

@@ -12,14 +12,12 @@ namespace gpukit::python {
 
 namespace {
 
-bool wants_copy(BoolArg copy_wanted) { return !copy_wanted.is_none() && PyObject_IsTrue(copy_wanted.ptr()) == 1; }
-bool forbids_copy(BoolArg copy_wanted) { return !copy_wanted.is_none() && PyObject_IsTrue(copy_wanted.ptr()) == 0; }
-
 /// Copies a NumPy array of any layout and byte order.
 Array upload(nb::handle array, Device device) {
-  DType dtype = dtype_from_numpy(array.attr("dtype"));
-  // require() keeps the rank of 0-d arrays, unlike ascontiguousarray.
-  nb::object dense = numpy().attr("require")(array, "requirements"_a = "C");
+  // require() keeps the rank of 0-d arrays, unlike ascontiguousarray. E: a plain array, since one of a class of its own
+  // may say anything of itself.
+  nb::object dense = numpy().attr("require")(array, "requirements"_a = "CE");
+  DType dtype = dtype_from_numpy(dense.attr("dtype"));
   nb::object native = dense.attr("dtype").attr("newbyteorder")("=");
   if (!native.equal(dense.attr("dtype"))) dense = dense.attr("astype")(native);
   Dims shape = to_dims("from_numpy", dense.attr("shape"));
@@ -64,22 +62,22 @@ ArrayObject from_sequence(nb::handle obj, std::optional<DType> dtype, DeviceArg 
 
 nb::object asarray(nb::handle obj, DTypeArg dtype, DeviceArg device, BoolArg copy_wanted) {
   std::optional<DType> wanted = to_optional_dtype(dtype);
+  const std::optional<bool> copies = to_optional_bool(copy_wanted);
   if (const Array* own = try_array(obj)) {
     Device where = device.is_none() ? own->device() : to_device(device);
     bool changes = !(where == own->device()) || (wanted && *wanted != own->dtype());
-    if (!changes && !wants_copy(copy_wanted)) return nb::borrow(obj);
-    if (forbids_copy(copy_wanted))
-      throw ArgumentError("asarray: copy=False forbids the change of dtype or device asked for");
+    if (!changes && copies != true) return nb::borrow(obj);
+    if (copies == false) throw ArgumentError("asarray: copy=False forbids the change of dtype or device asked for");
     Array moved = in_scope([&] { return where == own->device() ? *own : to_device(contiguous(*own), where); });
-    return convert(std::move(moved), wanted, wants_copy(copy_wanted) && where == own->device());
+    return convert(std::move(moved), wanted, copies == true && where == own->device());
   }
   if (is_numpy_array(obj) || is_numpy_scalar(obj) || PySequence_Check(obj.ptr()) || PyNumber_Check(obj.ptr())) {
     bool shareable = is_numpy_array(obj) && to_device(device).kind == DeviceKind::cpu;
-    if (forbids_copy(copy_wanted)) {
+    if (copies == false) {
       if (!shareable)
         throw ArgumentError(
             "asarray: copy=False forbids copying host data; use a device array or np.ndarray on the CPU");
-      ArrayObject shared = from_dlpack(obj, device, copy_wanted);
+      ArrayObject shared = from_dlpack(obj, device, copies);
       if (wanted && *wanted != to_array("asarray", "obj", shared).dtype())
         throw ArgumentError("asarray: copy=False forbids the change of dtype asked for");
       return shared;
@@ -87,13 +85,12 @@ nb::object asarray(nb::handle obj, DTypeArg dtype, DeviceArg device, BoolArg cop
     if (!nb::hasattr(obj, "__dlpack__") || is_numpy_array(obj) || is_numpy_scalar(obj))
       return from_sequence(obj, wanted, device);
   }
-  ArrayObject shared = nb::hasattr(obj, "__dlpack__") ? from_dlpack(obj, device, copy_wanted)
-                       : nb::hasattr(obj, "__cuda_array_interface__")
-                           ? from_cuda_array_interface(obj, device, copy_wanted)
-                           : from_sequence(obj, wanted, device);
+  ArrayObject shared = nb::hasattr(obj, "__dlpack__")                 ? from_dlpack(obj, device, copies)
+                       : nb::hasattr(obj, "__cuda_array_interface__") ? from_cuda_array_interface(obj, device, copies)
+                                                                      : from_sequence(obj, wanted, device);
   const Array& array = to_array("asarray", "obj", shared);
   if (!wanted || *wanted == array.dtype()) return shared;
-  if (forbids_copy(copy_wanted)) throw ArgumentError("asarray: copy=False forbids the change of dtype asked for");
+  if (copies == false) throw ArgumentError("asarray: copy=False forbids the change of dtype asked for");
   return convert(array, wanted, false);
 }
 

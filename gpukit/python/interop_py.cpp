@@ -48,7 +48,7 @@ nb::object make_capsule(Owner managed, const char* name, PyCapsule_Destructor de
 std::optional<uint64_t> consumer_stream(const Array& array, IntArg stream) {
   if (array.device().kind == DeviceKind::cpu) {
     if (!stream.is_none() && to_int("__dlpack__", "stream", stream) != -1)
-      throw ArgumentError("__dlpack__", "stream", "be None for a CPU array", nb::repr(stream).c_str());
+      throw ArgumentError("__dlpack__", "stream", "be None for a CPU array", shown(stream));
     return 0;
   }
   if (stream.is_none()) return kLegacyStream;
@@ -60,14 +60,24 @@ std::optional<uint64_t> consumer_stream(const Array& array, IntArg stream) {
   return static_cast<uint64_t>(value);
 }
 
+std::pair<int64_t, int64_t> to_pair(const char* op, const char* argument, nb::handle value) {
+  const std::vector<int64_t> both = to_ints(op, argument, value, 2);
+  if (both.size() != 2) throw ArgumentError(op, argument, "be two numbers", shown(value));
+  return {both[0], both[1]};
+}
+
+Device to_dl_pair(const char* op, const char* argument, nb::handle value) {
+  const auto [type, id] = to_pair(op, argument, value);
+  if (type != static_cast<int32_t>(type) || id != static_cast<int32_t>(id))
+    throw ArgumentError(op, argument, "be (device type, device id)", shown(value));
+  return dlpack::from_dl_device({static_cast<int32_t>(type), static_cast<int32_t>(id)});
+}
+
 dlpack::DLPackVersion wanted_version(nb::handle max_version) {
   if (max_version.is_none()) return {0, 0};
-  nb::tuple pair = nb::tuple(max_version);
-  if (pair.size() != 2)
-    throw ArgumentError("__dlpack__", "max_version", "be (major, minor)", nb::repr(max_version).c_str());
-  int64_t major = to_int("__dlpack__", "max_version", pair[0]), minor = to_int("__dlpack__", "max_version", pair[1]);
+  const auto [major, minor] = to_pair("__dlpack__", "max_version", max_version);
   if (major < 1) return {0, 0};
-  bool newer = major > dlpack::kMajor || minor > dlpack::kMinor;
+  bool newer = major > dlpack::kMajor || minor > dlpack::kMinor || minor < 0;
   return {dlpack::kMajor, newer ? dlpack::kMinor : static_cast<uint32_t>(minor)};
 }
 
@@ -75,22 +85,18 @@ AnyObject export_array(const Array& self, IntArg stream, Shown<"tuple[int, int]"
                        Shown<"tuple[int, int]"> dl_device, BoolArg copy_wanted) {
   Array array = self;
   bool copied = false;
-  const bool may_copy = copy_wanted.is_none() || PyObject_IsTrue(copy_wanted.ptr()) == 1;
+  const std::optional<bool> copies = to_optional_bool(copy_wanted);
   Device target = array.device();
-  if (!dl_device.is_none()) {
-    nb::tuple pair = nb::tuple(dl_device);
-    target = dlpack::from_dl_device({static_cast<int32_t>(to_int("__dlpack__", "dl_device", pair[0])),
-                                     static_cast<int32_t>(to_int("__dlpack__", "dl_device", pair[1]))});
-  }
+  if (!dl_device.is_none()) target = to_dl_pair("__dlpack__", "dl_device", dl_device);
   if (!(target == array.device())) {
-    if (!may_copy)
+    if (copies == false)
       throw ExchangeError("__dlpack__: the array is on " + str(array.device()) +
                           " and copy=False forbids moving it to " + str(target));
     if (target.kind != DeviceKind::cpu)
       throw ExchangeError("__dlpack__: can copy to the CPU only, not to " + str(target) + "; use x.to(device) first");
     array = in_scope([&] { return to_device(contiguous(self), target); });
     copied = true;
-  } else if (!copy_wanted.is_none() && may_copy) {
+  } else if (copies == true) {
     array = in_scope([&] { return copy(self); });
     copied = true;
   }
@@ -161,12 +167,19 @@ Array import_managed(PyObject* capsule, const char* name, const char* used_name)
     if (managed->version.major != dlpack::kMajor)
       throw ExchangeError("from_dlpack: cannot read DLPack version " + std::to_string(managed->version.major));
   }
-  Array array = in_scope([&] {
-    return dlpack::import(managed->dl_tensor, [managed] { release_with_gil(&run_deleter<Managed>, managed); });
-  });
-  PyCapsule_SetName(capsule, used_name);
-  PyCapsule_SetDestructor(capsule, nullptr);
-  return array;
+  // Taken before another thread can run; a tensor that is refused is the capsule's again.
+  const PyCapsule_Destructor destructor = PyCapsule_GetDestructor(capsule);
+  if (PyCapsule_SetName(capsule, used_name) != 0 || PyCapsule_SetDestructor(capsule, nullptr) != 0)
+    nb::raise_python_error();
+  try {
+    return in_scope([&] {
+      return dlpack::import(managed->dl_tensor, [managed] { release_with_gil(&run_deleter<Managed>, managed); });
+    });
+  } catch (...) {
+    PyCapsule_SetName(capsule, name);
+    PyCapsule_SetDestructor(capsule, destructor);
+    throw;
+  }
 }
 
 /// `read_only` is set from the capsule's flags; legacy capsules say nothing.
@@ -194,9 +207,8 @@ nb::object call_dlpack(nb::handle object, IntArg stream) {
   return stream.is_none() ? method() : method("stream"_a = stream);
 }
 
-Array settle(Array array, bool read_only, DeviceArg device, BoolArg copy_wanted, const char* op) {
-  const bool forbidden = !copy_wanted.is_none() && PyObject_IsTrue(copy_wanted.ptr()) == 0;
-  const bool wanted = !copy_wanted.is_none() && !forbidden;
+Array settle(Array array, bool read_only, DeviceArg device, std::optional<bool> copies, const char* op) {
+  const bool forbidden = copies == false, wanted = copies == true;
   Device target = device.is_none() ? array.device() : to_device(device);
   const bool moves = !(target == array.device());
   if (forbidden && (moves || read_only))
@@ -209,22 +221,20 @@ Array settle(Array array, bool read_only, DeviceArg device, BoolArg copy_wanted,
 
 }  // namespace
 
-ArrayObject from_dlpack(AnyArg x, DeviceArg device, BoolArg copy_wanted) {
-  if (const Array* own = try_array(x)) return wrap(settle(*own, false, device, copy_wanted, "from_dlpack"));
+ArrayObject from_dlpack(AnyArg x, DeviceArg device, std::optional<bool> copies) {
+  if (const Array* own = try_array(x)) return wrap(settle(*own, false, device, copies, "from_dlpack"));
   bool read_only = false;
   if (PyCapsule_CheckExact(x.ptr())) {
     Array array = import_capsule(x, &read_only);
-    return wrap(settle(std::move(array), read_only, device, copy_wanted, "from_dlpack"));
+    return wrap(settle(std::move(array), read_only, device, copies, "from_dlpack"));
   }
   if (!nb::hasattr(x, "__dlpack__") || !nb::hasattr(x, "__dlpack_device__"))
     throw nb::type_error(("from_dlpack: x must have __dlpack__, got " + class_of(x)).c_str());
-  nb::tuple where = nb::tuple(x.attr("__dlpack_device__")());
-  Device source = dlpack::from_dl_device({static_cast<int32_t>(to_int("from_dlpack", "device", where[0])),
-                                          static_cast<int32_t>(to_int("from_dlpack", "device", where[1]))});
+  const Device source = to_dl_pair("from_dlpack", "__dlpack_device__()", nb::object(x.attr("__dlpack_device__")()));
   nb::object stream = nb::none();
   if (source.kind == DeviceKind::cuda) stream = nb::cast(reinterpret_cast<uint64_t>(session_stream(source)->handle()));
   Array array = import_capsule(call_dlpack(x, stream), &read_only);
-  return wrap(settle(std::move(array), read_only, device, copy_wanted, "from_dlpack"));
+  return wrap(settle(std::move(array), read_only, device, copies, "from_dlpack"));
 }
 
 namespace {
@@ -240,6 +250,21 @@ struct KeptObject {
   PyObject* pointer;
 };
 
+/// Any 64 bits: addresses and handles of streams.
+uint64_t to_address(const char* op, const char* argument, nb::handle value) {
+  const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
+  const unsigned long long address = number.is_valid() ? PyLong_AsUnsignedLongLong(number.ptr()) : 0;
+  if (PyErr_Occurred() == nullptr) return address;
+  PyErr_Clear();
+  throw ArgumentError(op, argument, "hold an integer from 0 to 2^64 - 1", shown(value));
+}
+
+int32_t to_device_id(const char* op, nb::handle value) {
+  const int64_t id = to_int(op, "device", value);
+  if (id != static_cast<int32_t>(id)) throw ArgumentError(op, "device", "have a small index", std::to_string(id));
+  return static_cast<int32_t>(id);
+}
+
 DType dtype_from_typestr(const std::string& text) {
   for (int i = 0; i < kNumDTypes; ++i)
     if (typestr(static_cast<DType>(i)) == text) return static_cast<DType>(i);
@@ -248,26 +273,36 @@ DType dtype_from_typestr(const std::string& text) {
 
 }  // namespace
 
-ArrayObject from_cuda_array_interface(nb::handle object, DeviceArg device, BoolArg copy_wanted) {
-  nb::dict d = nb::cast<nb::dict>(object.attr("__cuda_array_interface__"));
-  if (d.contains("mask") && !nb::object(d["mask"]).is_none())
-    throw ExchangeError("asarray: a masked __cuda_array_interface__ cannot be represented");
-  DType dtype = dtype_from_typestr(nb::cast<std::string>(d["typestr"]));
-  Dims shape = to_dims("asarray", d["shape"]);
+ArrayObject from_cuda_array_interface(nb::handle object, DeviceArg device, std::optional<bool> copies) {
+  constexpr const char* kOp = "asarray";
+  const nb::object given = object.attr("__cuda_array_interface__");
+  if (!PyDict_Check(given.ptr()))
+    throw nb::type_error(("asarray: __cuda_array_interface__ must be a dict, got " + class_of(given)).c_str());
+  // A copy: reading an entry may run code that changes it.
+  const nb::dict d = nb::steal<nb::dict>(PyDict_Copy(given.ptr()));
+  if (!d.is_valid()) nb::raise_python_error();
+  const auto entry = [&d](const char* key) { return nb::object(d.contains(key) ? d[key] : nb::none()); };
+  if (!entry("mask").is_none()) throw ExchangeError("asarray: a masked __cuda_array_interface__ cannot be represented");
+  DType dtype = dtype_from_typestr(to_text(kOp, "typestr", entry("typestr")));
+  Dims shape = to_dims(kOp, entry("shape"));
   Dims strides = contiguous_strides(shape);
-  if (d.contains("strides") && !nb::object(d["strides"]).is_none()) {
-    strides = to_dims("asarray", d["strides"]);
+  if (const nb::object bytes = entry("strides"); !bytes.is_none()) {
+    strides = to_dims(kOp, bytes, "strides");
+    if (strides.rank() != shape.rank())
+      throw ExchangeError("asarray: shape " + shape.str() + " has other dimensions than strides " + strides.str());
     for (int64_t& stride : strides) {
       if (stride % itemsize(dtype) != 0) throw ExchangeError("asarray: strides must be multiples of the item size");
       stride /= itemsize(dtype);
     }
   }
-  nb::tuple data = nb::cast<nb::tuple>(d["data"]);
-  uint64_t address = nb::cast<uint64_t>(data[0]);
-  bool read_only = PyObject_IsTrue(nb::object(data[1]).ptr()) == 1;
+  const nb::tuple data = to_items(kOp, "data", entry("data"), 2);
+  if (data.size() != 2) throw ArgumentError(kOp, "data", "be (address, read-only)", shown(data));
+  const uint64_t address = to_address(kOp, "data", data[0]);
+  const bool read_only = to_optional_bool(data[1]).value_or(false);
   Device where{DeviceKind::cuda, 0};
   if (nb::object own = nb::getattr(object, "device", nb::none()); nb::hasattr(own, "index"))
-    if (nb::object index = own.attr("index"); PyLong_Check(index.ptr())) where.index = nb::cast<int16_t>(index);
+    if (nb::object index = own.attr("index"); PyLong_Check(index.ptr()))
+      where = dlpack::from_dl_device({dlpack::kCuda, to_device_id(kOp, index)});
 
   dlpack::DLTensor tensor{};
   tensor.data = reinterpret_cast<void*>(address);
@@ -278,7 +313,7 @@ ArrayObject from_cuda_array_interface(nb::handle object, DeviceArg device, BoolA
   tensor.strides = strides.begin();
   auto kept = std::make_shared<KeptObject>(object);
   std::optional<uint64_t> producer;
-  if (d.contains("stream") && !nb::object(d["stream"]).is_none()) producer = nb::cast<uint64_t>(d["stream"]);
+  if (const nb::object stream = entry("stream"); !stream.is_none()) producer = to_address(kOp, "stream", stream);
   Array array = in_scope([&] {
     Array adopted = dlpack::import(tensor, [kept] { (void)kept; });
     if (producer) {
@@ -290,7 +325,7 @@ ArrayObject from_cuda_array_interface(nb::handle object, DeviceArg device, BoolA
     }
     return adopted;
   });
-  return wrap(settle(std::move(array), read_only, device, copy_wanted, "asarray"));
+  return wrap(settle(std::move(array), read_only, device, copies, "asarray"));
 }
 
 void bind_interop(nb::module_& m, nb::class_<Array>& array) {
@@ -317,9 +352,12 @@ void bind_interop(nb::module_& m, nb::class_<Array>& array) {
           nb::sig("def __array__(self, *args: object, **kwargs: object) -> typing.NoReturn"));
   array.attr("__array_ufunc__") = nb::none();
 
-  m.def("from_dlpack", &from_dlpack, "x"_a, nb::kw_only(), "device"_a = nb::none(), "copy"_a = nb::none(),
-        "An array over the memory of any object with __dlpack__. Copies only to move to `device`, when the data is "
-        "read-only, or when copy=True; BufferError when copy=False forbids it.");
+  m.def(
+      "from_dlpack",
+      [](nb::handle x, nb::handle device, nb::handle copy) { return from_dlpack(x, device, to_optional_bool(copy)); },
+      "x"_a, nb::kw_only(), "device"_a = nb::none(), "copy"_a = nb::none(),
+      "An array over the memory of any object with __dlpack__. Copies only to move to `device`, when the data is "
+      "read-only, or when copy=True; BufferError when copy=False forbids it.");
 }
 
 }  // namespace gpukit::python

@@ -111,8 +111,7 @@ void raw_memset(uint64_t address, int value, int64_t size_bytes) {
 void check_range(const char* op, const char* argument, const Array& array, int64_t offset, int64_t bytes) {
   if (!array.is_contiguous()) throw ArgumentError(op, argument, "be contiguous", "a strided view");
   if (offset < 0 || bytes < 0 || offset > array.nbytes() || bytes > array.nbytes() - offset)
-    throw ArgumentError(op, argument,
-                        "hold bytes [" + std::to_string(offset) + ", " + std::to_string(offset + bytes) + ")",
+    throw ArgumentError(op, argument, "hold " + std::to_string(bytes) + " bytes from byte " + std::to_string(offset),
                         std::to_string(array.nbytes()) + " bytes");
 }
 
@@ -180,7 +179,7 @@ Array array_at(uint64_t address, const Dims& shape, DType dtype, bool owns_memor
       if (owns_memory) raw.blocks.erase(found);
     }
   }
-  const int64_t bytes = shape.product() * itemsize(dtype);
+  const int64_t bytes = checked_bytes("GPUArray", shape, itemsize(dtype));
   if (storage == nullptr) {
     if (owns_memory) throw Error("Invalid device pointer: " + std::to_string(address));
     storage =

@@ -12,11 +12,6 @@ using Plain = Array (*)(const Array&, const Axes&, bool, const Array*);
 using Spread = Array (*)(const Array&, const Axes&, double, bool, const Array*);
 using Place = Array (*)(const Array&, std::optional<int64_t>, bool, const Array*);
 
-std::optional<int64_t> one_axis(const char* op, IntArg axis) {
-  if (axis.is_none()) return std::nullopt;
-  return to_int(op, "axis", axis);
-}
-
 template <Typed F>
 void bind_typed(nb::class_<Array>& c, const char* name, const char* doc) {
   c.def(
@@ -56,7 +51,7 @@ void bind_place(nb::class_<Array>& c, const char* name, const char* doc) {
   c.def(
       name,
       [name](const Array& self, IntArg axis, bool keepdims, ArrayArg out) {
-        std::optional<int64_t> along = one_axis(name, axis);
+        std::optional<int64_t> along = to_optional_int(name, "axis", axis);
         return with_out(name, out, [&](const Array* target) { return F(self, along, keepdims, target); });
       },
       "axis"_a = nb::none(), "keepdims"_a = false, "out"_a = nb::none(), doc);
@@ -79,7 +74,7 @@ void bind_array_methods(nb::class_<Array>& c) {
   c.def(
       "cumsum",
       [](const Array& self, IntArg axis, DTypeArg dtype, ArrayArg out) {
-        std::optional<int64_t> along = one_axis("cumsum", axis);
+        std::optional<int64_t> along = to_optional_int("cumsum", "axis", axis);
         std::optional<DType> type = to_optional_dtype(dtype);
         return with_out("cumsum", out, [&](const Array* target) { return cumsum(self, along, type, target); });
       },

@@ -10,6 +10,9 @@ namespace gpukit {
 void bind_all(nanobind::module_& m);
 }  // namespace gpukit
 
+// The state of the library is one for the process, so that a second interpreter would take it from the first. Looked at
+// before nanobind sets anything up: the entry point is made under another name and called by the real one.
+#define PyInit__core init_in_main_interpreter
 NB_MODULE(_core, m) {
   m.doc() = "PyGPUkit's C++ core. Use it through the package pygpukit.";
   m.def("_version", &gpukit::version, "The version of the library; internal.");
@@ -27,4 +30,12 @@ NB_MODULE(_core, m) {
   gpukit::python::bind_memory(m);
   gpukit::python::bind_report(m);
   gpukit::bind_all(m);
+}
+
+#undef PyInit__core
+
+extern "C" NB_EXPORT PyObject* PyInit__core() {
+  if (PyInterpreterState_Get() == PyInterpreterState_Main()) return init_in_main_interpreter();
+  PyErr_SetString(PyExc_ImportError, "pygpukit: cannot be imported in a subinterpreter; use it in the main one");
+  return nullptr;
 }

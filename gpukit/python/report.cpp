@@ -23,7 +23,7 @@ nb::object version_text(int major, int minor) {
 nb::dict entry(const char* name, const std::string& path, nb::object version, const std::string& reason) {
   nb::dict d;
   d["name"] = name;
-  d["path"] = path.empty() ? nb::object(nb::none()) : nb::object(nb::str(path.c_str()));
+  d["path"] = path.empty() ? nb::object(nb::none()) : nb::object(from_text(path));
   d["version"] = version;
   d["reason"] = reason;
   return d;
@@ -60,7 +60,7 @@ AnyList environment() {
     d["name"] = variable.name;
     d["meaning"] = variable.meaning;
     d["valid"] = variable.valid;
-    d["value"] = variable.value ? nb::object(nb::str(variable.value->c_str())) : nb::object(nb::none());
+    d["value"] = variable.value ? nb::object(from_text(*variable.value)) : nb::object(nb::none());
     result.append(d);
   }
   return result;

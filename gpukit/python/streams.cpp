@@ -52,7 +52,7 @@ std::shared_ptr<driver::Stream> find_stream(const char* op, uintptr_t handle) {
 
 StreamPriority to_priority(nb::handle value) {
   if (PyUnicode_Check(value.ptr())) {
-    std::string text = nb::cast<std::string>(value);
+    const std::string text = to_text("Stream", "priority", value);
     if (text == "high") return StreamPriority::high;
     if (text == "low") return StreamPriority::low;
     throw ArgumentError("Stream", "priority", "be 'high', 'low' or a StreamPriority", "'" + text + "'");
@@ -60,7 +60,7 @@ StreamPriority to_priority(nb::handle value) {
   switch (to_int("Stream", "priority", value)) {
     case 0: return StreamPriority::high;
     case 1: return StreamPriority::low;
-    default: throw ArgumentError("Stream", "priority", "be 'high', 'low' or a StreamPriority", nb::repr(value).c_str());
+    default: throw ArgumentError("Stream", "priority", "be 'high', 'low' or a StreamPriority", shown(value));
   }
 }
 

@@ -7,9 +7,12 @@
 
 #include "gpukit/base/env.h"
 #include "gpukit/base/metrics.h"
+#include "gpukit/base/thread_pool.h"
+#include "gpukit/driver/host_table.h"
 #include "gpukit/memory/hold.h"
 #include "gpukit/runtime/graph.h"
 #include "gpukit/runtime/transfer.h"
+#include "gpukit/runtime/waiter.h"
 
 namespace gpukit::runtime {
 
@@ -120,6 +123,7 @@ void run_host(const char* name, Device device, std::span<const memory::Use> uses
   const driver::Api& api = submission.api();
   driver::StreamHandle stream = submission.stream()->handle();
   int code = 0;
+  Interruptible work([] { driver::step_aside(&check_interrupt); });
   if (submission.capturing()) {
     std::shared_ptr<HostTask> shared(std::move(task));
     code = code_of([&] { api.launch_host(stream, run_task, shared.get()); });
@@ -136,6 +140,7 @@ void run_host(const char* name, Device device, std::span<const memory::Use> uses
     if (code == 0) task.release();
   }
   submission.done(code, uses);
+  work.rethrow();
 }
 
 void refuse_in_capture(const char* op, const char* why) {

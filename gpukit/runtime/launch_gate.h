@@ -69,7 +69,8 @@ class Submission {
 };
 
 /// Work on the CPU device: runs `function(addresses)` in stream order, one address per use (element 0 of the view).
-/// `function` must not throw; bad data goes to note_fault.
+/// `function` must not throw; bad data goes to note_fault. Long work asks check_interrupt now and then: what that
+/// throws ends the work, is thrown here, and leaves garbage in what is written.
 void run_host(const char* name, Device device, std::span<const memory::Use> uses,
               std::function<void(void* const* addresses)> function);
 inline void run_host(const char* name, Device device, std::initializer_list<memory::Use> uses,

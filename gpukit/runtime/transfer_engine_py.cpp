@@ -226,11 +226,11 @@ std::shared_ptr<const Py_buffer> host_side(const char* op, const char* argument,
   if (is_numpy_array(data)) {
     nb::object wanted = numpy_dtype(array.dtype()), dtype = data.attr("dtype"), shape = data.attr("shape");
     if (!dtype.equal(wanted) && dtype_from_numpy(dtype) != array.dtype())
-      throw DTypeError(op, argument, std::string("have dtype ") + name(array.dtype()), nb::repr(dtype).c_str());
+      throw DTypeError(op, argument, std::string("have dtype ") + name(array.dtype()), python::shown(dtype));
     if (!nb::cast<bool>(dtype.attr("isnative")))
-      throw DTypeError(op, argument, "have native byte order", nb::repr(dtype).c_str());
+      throw DTypeError(op, argument, "have native byte order", python::shown(dtype));
     if (!shape.equal(from_dims(array.shape())))
-      throw ShapeError(op, argument, "have shape " + array.shape().str(), nb::repr(shape).c_str());
+      throw ShapeError(op, argument, "have shape " + array.shape().str(), python::shown(shape));
     if (!nb::cast<bool>(data.attr("flags")["C_CONTIGUOUS"]))
       throw ArgumentError(op, argument, "be C-contiguous", "a strided view");
     view = data.attr("view")(wanted);

@@ -40,9 +40,8 @@ HostIndices host_indices(const char* op, nb::handle value) {
     result.dtype = DType::uint64;
     wanted = "uint64";
   } else if (kind != "i" && to_int(op, "key", array.attr("size")) != 0) {
-    throw nb::index_error((std::string(op) + ": an index array must have an integer or bool dtype, got " +
-                           nb::str(nb::handle(dtype)).c_str())
-                              .c_str());
+    throw nb::index_error(
+        (std::string(op) + ": an index array must have an integer or bool dtype, got " + shown(dtype)).c_str());
   }
   result.shape = to_dims(op, array.attr("shape"));
   result.owner = numpy().attr("ascontiguousarray")(array, wanted);
@@ -88,7 +87,8 @@ class Key {
       items_.emplace_back(to_int(op_, "key", value));
     } else if (PySlice_Check(p)) {
       const auto* slice = reinterpret_cast<PySliceObject*>(p);
-      items_.emplace_back(IndexSlice{slice_bound(slice->start), slice_bound(slice->stop), slice_bound(slice->step)});
+      const auto start = slice_bound(slice->start), stop = slice_bound(slice->stop), step = slice_bound(slice->step);
+      items_.emplace_back(IndexSlice{start, stop, step});
     } else if (p == Py_None) {
       items_.emplace_back(IndexNewAxis{});
     } else if (p == Py_Ellipsis) {
@@ -135,11 +135,6 @@ class Indices {
   Array array_;
   HostIndices host_;
 };
-
-std::optional<int64_t> to_optional_int(const char* op, const char* argument, nb::handle value) {
-  if (value.is_none()) return std::nullopt;
-  return to_int(op, argument, value);
-}
 
 ArrayObject take_py(const ArrayObject& x, IndicesArg indices, IntArg axis, ArrayArg out) {
   const Array& source = to_array("take", "x", x);

@@ -53,7 +53,7 @@ Array concat(std::span<const Array> arrays, std::optional<int64_t> axis, const A
     Dims others = arrays[i].shape();
     const bool same_rank = others.rank() == shape.rank();
     if (same_rank) {
-      shape[at] += others[at];
+      shape[at] = checked_sum("concat", shape[at], others[at]);
       others[at] = shape[at];
     }
     if (!same_rank || others != shape)
@@ -92,7 +92,7 @@ Array repeat(const Array& x, int64_t repeats, std::optional<int64_t> axis, const
   if (!axis.has_value()) return repeat(flat(x, temporaries), repeats, 0, out);
   const int at = normalize_axis("repeat", *axis, x.ndim());
   Dims shape = x.shape();
-  shape[at] *= repeats;
+  shape[at] = checked_product("repeat", shape[at], repeats);
   const Around around(x.shape(), at);
   return write_result("repeat", out, shape, x.dtype(), {&x, 1}, [&](const Array& target) {
     if (target.size() == 0) return;
@@ -125,7 +125,7 @@ Array repeat(const Array& x, std::span<const int64_t> repeats, std::optional<int
   for (int64_t i = 0; i < size; ++i) {
     const int64_t count = repeats[static_cast<size_t>(i)];
     if (count < 0) throw ArgumentError("repeat", "repeats", "not be negative", std::to_string(count));
-    shape[at] += count;
+    shape[at] = checked_sum("repeat", shape[at], count);
     if (!runs.empty() && runs.back().count == count)
       ++runs.back().size;
     else
@@ -144,11 +144,13 @@ Array repeat(const Array& x, std::span<const int64_t> repeats, std::optional<int
       }
     });
   }
-  std::vector<int64_t> sources;
-  for (int64_t i = 0; i < size; ++i)
-    sources.insert(sources.end(), static_cast<size_t>(repeats[static_cast<size_t>(i)]), i);
+  // The device refuses what does not fit before the host fills as much.
   const Array target = result("repeat", out, shape, x.dtype(), x.device());
   const Array indices = temporaries.empty({shape[at]}, DType::int64, x.device());
+  std::vector<int64_t> sources;
+  sources.reserve(static_cast<size_t>(shape[at]));
+  for (int64_t i = 0; i < size; ++i)
+    sources.insert(sources.end(), static_cast<size_t>(repeats[static_cast<size_t>(i)]), i);
   runtime::copy_from_host(write(indices), sources.data(), static_cast<size_t>(indices.nbytes()));
   return take(x, indices, at, &target);
 }
@@ -176,8 +178,8 @@ Array tile(const Array& x, const Dims& repetitions, const Array* out) {
     const int own = axis - (rank - x.ndim()), named = axis - (rank - repetitions.rank());
     shape.push_back(own < 0 ? 1 : x.shape()[own]);
     counts.push_back(named < 0 ? 1 : repetitions[named]);
-    full.push_back(shape[axis] * counts[axis]);
     if (counts[axis] < 0) throw ArgumentError("tile", "repetitions", "not be negative", repetitions.str());
+    full.push_back(checked_product("tile", shape[axis], counts[axis]));
   }
   // (count, size) pairs, outermost first: an axis that is not repeated belongs to the one before it.
   std::vector<std::pair<int64_t, int64_t>> groups;

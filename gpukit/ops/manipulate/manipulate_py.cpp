@@ -29,21 +29,6 @@ ArrayList to_list(std::vector<Array>&& arrays) {
   return list;
 }
 
-std::optional<int64_t> to_optional_int(const char* op, const char* argument, nb::handle value) {
-  if (value.is_none()) return std::nullopt;
-  return to_int(op, argument, value);
-}
-
-bool is_one_int(nb::handle value) {
-  return PyLong_Check(value.ptr()) || (PyIndex_Check(value.ptr()) && !PySequence_Check(value.ptr()));
-}
-
-std::vector<int64_t> to_ints(const char* op, const char* argument, nb::handle values) {
-  std::vector<int64_t> ints;
-  for (nb::handle value : nb::iter(values)) ints.push_back(to_int(op, argument, value));
-  return ints;
-}
-
 ArrayObject concat_py(ArraysArg arrays, IntArg axis, ArrayArg out) {
   const std::vector<Array> parts = to_arrays("concat", arrays);
   const std::optional<int64_t> along = to_optional_int("concat", "axis", axis);
@@ -75,27 +60,22 @@ ArrayObject repeat_py(const ArrayObject& x, IntsArg repeats, IntArg axis, ArrayA
 
 ArrayObject tile_py(const ArrayObject& x, IntsArg repetitions, ArrayArg out) {
   const Array& source = to_array("tile", "x", x);
-  const Dims counts = to_dims("tile", repetitions);
+  const Dims counts = to_dims("tile", repetitions, "repetitions");
   return with_out("tile", out, [&](const Array* target) { return tile(source, counts, target); });
 }
 
 /// One number for all, one pair for all, or one pair per axis.
 std::vector<std::pair<int64_t, int64_t>> to_widths(nb::handle value, int rank) {
   auto pair_of = [](nb::handle item) {
-    if (is_one_int(item)) {
-      const int64_t both = to_int("pad", "pad_width", item);
-      return std::pair(both, both);
-    }
-    const std::vector<int64_t> ints = to_ints("pad", "pad_width", item);
+    const std::vector<int64_t> ints = to_ints("pad", "pad_width", item, 2);
     if (ints.size() == 1) return std::pair(ints[0], ints[0]);
     if (ints.size() != 2)
       throw ArgumentError("pad", "pad_width", "hold pairs (before, after)", std::to_string(ints.size()) + " numbers");
     return std::pair(ints[0], ints[1]);
   };
   if (is_one_int(value)) return std::vector(static_cast<size_t>(rank), pair_of(value));
-  nb::object items = nb::steal(PySequence_Tuple(value.ptr()));
-  if (!items.is_valid()) nb::raise_python_error();
-  const size_t count = nb::len(items);
+  const nb::tuple items = to_items("pad", "pad_width", value, kMaxRank);
+  const size_t count = items.size();
   if (count > 0 && is_one_int(items[0])) return std::vector(static_cast<size_t>(rank), pair_of(items));
   if (count == 1) return std::vector(static_cast<size_t>(rank), pair_of(items[0]));
   std::vector<std::pair<int64_t, int64_t>> widths;
@@ -121,13 +101,13 @@ ArrayObject pad_py(const ArrayObject& x, Shown<"pygpukit.typing.PadWidth"> pad_w
 
 ArrayObject roll_py(const ArrayObject& x, IntsArg shift, AxisArg axis, ArrayArg out) {
   const Array& source = to_array("roll", "x", x);
-  const Dims shifts = to_dims("roll", shift);
+  const Dims shifts = to_dims("roll", shift, "shift");
   const std::optional<Dims> axes = to_optional_axes("roll", axis);
   return with_out("roll", out, [&](const Array* target) { return roll(source, shifts, axes, target); });
 }
 
 ArrayObject permute_py(const ArrayObject& x, AxisArg axes) {
-  return wrap(permute_dims(to_array("permute_dims", "x", x), to_dims("permute_dims", axes)));
+  return wrap(permute_dims(to_array("permute_dims", "x", x), to_dims("permute_dims", axes, "axes")));
 }
 
 ArrayObject reshape_py(const ArrayObject& x, ShapeArg shape, std::optional<bool> copy) {
@@ -159,8 +139,8 @@ void bind_views(nb::module_& m) {
   m.def(
       "moveaxis",
       [](const ArrayObject& x, AxisArg source, AxisArg destination) {
-        return wrap(
-            moveaxis(to_array("moveaxis", "x", x), to_dims("moveaxis", source), to_dims("moveaxis", destination)));
+        return wrap(moveaxis(to_array("moveaxis", "x", x), to_dims("moveaxis", source, "source"),
+                             to_dims("moveaxis", destination, "destination")));
       },
       "x"_a, "source"_a, "destination"_a, "A view with some axes moved to other places.");
   m.def(
@@ -178,7 +158,7 @@ void bind_views(nb::module_& m) {
   m.def(
       "expand_dims",
       [](const ArrayObject& x, AxisArg axis) {
-        return wrap(expand_dims(to_array("expand_dims", "x", x), to_dims("expand_dims", axis)));
+        return wrap(expand_dims(to_array("expand_dims", "x", x), to_dims("expand_dims", axis, "axis")));
       },
       "x"_a, "axis"_a = 0, "A view with new axes of size 1.");
   m.def(

@@ -37,18 +37,22 @@ void pad_edge(const Array& target, int axis, Span span) {
   spread(total - after, after, total - after - 1);
 }
 
-/// Mirrors about the border elements, one period at a time when the pad is wider than the middle.
+/// Mirrors about the border elements. What is wider than that repeats every two periods, in ever longer copies.
 void pad_reflect(const Array& target, int axis, Span span) {
   const int64_t period = span.size - 1, total = target.shape()[axis];
   int64_t low = span.before, high = span.before + span.size;
   while (low > 0) {
-    const int64_t count = std::min(low, period);
-    copy_into(target.narrow(axis, low - count, count), target.slice(axis, low + count, low, -1));
+    const int64_t whole = (high - low) / (2 * period) * (2 * period);
+    const int64_t count = std::min(low, whole > 0 ? whole : period);
+    copy_into(target.narrow(axis, low - count, count),
+              whole > 0 ? target.narrow(axis, low - count + whole, count) : target.slice(axis, low + count, low, -1));
     low -= count;
   }
   while (high < total) {
-    const int64_t count = std::min(total - high, period);
-    copy_into(target.narrow(axis, high, count), target.slice(axis, high - 2, high - 2 - count, -1));
+    const int64_t whole = (high - low) / (2 * period) * (2 * period);
+    const int64_t count = std::min(total - high, whole > 0 ? whole : period);
+    copy_into(target.narrow(axis, high, count), whole > 0 ? target.narrow(axis, high - whole, count)
+                                                          : target.slice(axis, high - 2, high - 2 - count, -1));
     high += count;
   }
 }
@@ -97,10 +101,11 @@ Array pad(const Array& x, std::span<const std::pair<int64_t, int64_t>> widths, P
     const auto [before, after] = widths[static_cast<size_t>(axis)];
     if (before < 0 || after < 0)
       throw ArgumentError("pad", "pad_width", "not be negative", std::to_string(std::min(before, after)));
-    if (mode != PadMode::constant && x.shape()[axis] == 0 && before + after > 0)
+    const int64_t added = checked_sum("pad", before, after);
+    if (mode != PadMode::constant && x.shape()[axis] == 0 && added > 0)
       throw ShapeError("pad", "x", "have elements along axis " + std::to_string(axis) + " to pad from",
                        x.shape().str());
-    shape[axis] += before + after;
+    shape[axis] = checked_sum("pad", shape[axis], added);
   }
   if (mode == PadMode::constant) to_element("pad", value, x.dtype());
   return write_result("pad", out, shape, x.dtype(), {&x, 1}, [&](const Array& target) {

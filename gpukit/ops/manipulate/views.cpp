@@ -21,27 +21,12 @@ Dims unique_axes(const char* op, const Dims& axes, int rank) {
   return normal;
 }
 
-/// `shape` with -1 replaced. Throws ShapeError unless it holds `size` elements.
-Dims complete_shape(const Dims& shape, int64_t size) {
-  Dims full = shape;
-  int unknown = -1;
-  int64_t known = 1;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (shape[axis] == -1 && unknown < 0) {
-      unknown = axis;
-    } else if (shape[axis] < 0) {
-      throw ShapeError("reshape", "shape", "have no negative size but one -1", shape.str());
-    } else {
-      known *= shape[axis];
-    }
-  }
-  if (unknown >= 0 && known > 0 && size % known == 0) {
-    full[unknown] = size / known;
-    return full;
-  }
-  if (unknown >= 0 || known != size)
-    throw ShapeError("reshape", "shape", "hold " + std::to_string(size) + " elements", shape.str());
-  return full;
+/// More views than anyone means: what asks for them is a mistake, and would fill the memory with empty ones.
+constexpr int64_t kMaxParts = 1 << 20;
+
+void check_parts(const char* op, const char* argument, int64_t count) {
+  if (count > kMaxParts)
+    throw ArgumentError(op, argument, "give at most " + std::to_string(kMaxParts) + " views", std::to_string(count));
 }
 
 }  // namespace
@@ -133,6 +118,7 @@ std::vector<Array> split(const Array& x, int64_t sections, int64_t axis) {
   if (size % sections != 0)
     throw ShapeError("split", "sections", "divide axis " + std::to_string(at) + " of size " + std::to_string(size),
                      std::to_string(sections));
+  check_parts("split", "sections", sections);
   std::vector<Array> parts;
   const int64_t length = size / sections;
   for (int64_t i = 0; i < sections; ++i) parts.push_back(x.narrow(at, i * length, length));
@@ -156,13 +142,14 @@ std::vector<Array> split_at(const Array& x, std::span<const int64_t> indices, in
 
 std::vector<Array> unstack(const Array& x, int64_t axis) {
   const int at = normalize_axis("unstack", axis, x.ndim());
+  check_parts("unstack", "axis", x.shape()[at]);
   std::vector<Array> parts;
   for (int64_t i = 0; i < x.shape()[at]; ++i) parts.push_back(x.select(at, i));
   return parts;
 }
 
 Array reshape(const Array& x, const Dims& shape, std::optional<bool> copy) {
-  const Dims full = complete_shape(shape, x.size());
+  const Dims full = fill_in_size("reshape", shape, x.size());
   if (copy == true) return gpukit::copy(x).reshape_view(full);
   if (x.can_view(full)) return x.reshape_view(full);
   if (copy == false)

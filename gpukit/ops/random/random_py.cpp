@@ -11,6 +11,7 @@ using random::Request;
 uint64_t to_seed(const char* op, nb::handle value) {
   const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
   if (!number.is_valid()) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) nb::raise_python_error();
     PyErr_Clear();
     throw nb::type_error(
         (std::string(op) + ": seed must be an integer, got " + nb::type_name(value.type()).c_str()).c_str());

@@ -18,7 +18,8 @@ inline constexpr int64_t kPiece = 1 << 15;  // elements one thread takes of a lo
 inline constexpr int kMaxPieces = 1024;
 inline constexpr int kTile = 64;  // columns walked together
 inline constexpr int kTilePieces = 64;
-inline constexpr int kLevels = 48;
+inline constexpr int kLevels = 64;
+inline constexpr int64_t kLook = 1 << 14;  // elements between two looks whether the work is still wanted
 
 inline int64_t offset_of(const ReduceAxis* axes, int rank, int64_t index, int64_t ReduceAxis::*stride) {
   int64_t offset = 0;
@@ -108,8 +109,10 @@ typename Op::Acc row_tree(const Op& op, const typename Op::Element* row, const R
                           int64_t end) {
   if (end - begin <= kLeaf) return leaf(op, row, layout, begin, end - begin);
   Pending<typename Op::Acc, decltype(&Op::merge)> pending(&Op::merge);
-  for (int64_t i = begin; i < end; i += kLeaf)
+  for (int64_t i = begin; i < end; i += kLeaf) {
     pending.push(leaf(op, row, layout, i, std::min<int64_t>(kLeaf, end - i)));
+    if ((i & (kLook - 1)) == 0 && !work_wanted()) break;
+  }
   return pending.result();
 }
 
@@ -152,7 +155,7 @@ struct Tile {
 template <typename Op, typename T, typename Load>
 Tile<Op> tile_tree(const T* x, int64_t stride, int64_t first, int64_t last, int columns, Load&& load) {
   constexpr int kRows = 8;
-  Tile<Op> slots[kLevels - 8];
+  Tile<Op> slots[kLevels];
   int64_t count = 0;
   auto push = [&](Tile<Op>& v, int level) {
     for (int64_t n = count >> level; n & 1; n >>= 1) v = Tile<Op>::merge(slots[level++], v);
@@ -170,6 +173,7 @@ Tile<Op> tile_tree(const T* x, int64_t stride, int64_t first, int64_t last, int 
       push(v, 3);
       count += kRows;
       row += kRows;
+      if ((count & (kLook / kTile - 1)) == 0 && !work_wanted()) break;
     } else {
       for (int c = 0; c < columns; ++c) v.column[c] = load(p[c], row, c);
       push(v, 0);
@@ -201,8 +205,8 @@ void reduce_columns(const Op& op, void* out, const typename Op::Element* x, cons
     const int64_t at = offset_of(layout.kept, layout.kept_rank, output, &ReduceAxis::out);
     for (int c = 0; c < columns; ++c) op.finish(out, at + c * across.out, v.column[c]);
   };
-  if (tasks >= 8 || layout.length * kTile <= kPiece) {
-    parallel_for(tasks, std::max<int64_t>(1, kPiece / (layout.length * kTile)), [&](int64_t begin, int64_t end) {
+  if (tasks >= 8 || layout.length <= kPiece / kTile) {
+    parallel_for(tasks, std::max<int64_t>(1, kPiece / kTile / layout.length), [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task)
         visit(task, [&](const typename Op::Element* p, int columns) {
           return tile_tree<Op>(p, stride, 0, layout.length, columns, load);

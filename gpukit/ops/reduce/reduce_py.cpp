@@ -15,11 +15,6 @@ using Plain = Array (*)(const Array&, const Axes&, bool, const Array*);
 using Spread = Array (*)(const Array&, const Axes&, double, bool, const Array*);
 using Place = Array (*)(const Array&, std::optional<int64_t>, bool, const Array*);
 
-std::optional<int64_t> one_axis(const char* op, IntArg axis) {
-  if (axis.is_none()) return std::nullopt;
-  return to_int(op, "axis", axis);
-}
-
 template <Typed F>
 void typed(nb::module_& m, const char* name, const char* doc) {
   m.def(
@@ -69,7 +64,7 @@ void place(nb::module_& m, const char* name, const char* doc) {
       name,
       [name](const ArrayObject& a, IntArg axis, bool keepdims, ArrayArg out) {
         const Array& x = to_array(name, "a", a);
-        const std::optional<int64_t> along = one_axis(name, axis);
+        const std::optional<int64_t> along = to_optional_int(name, "axis", axis);
         return with_out(name, out, [&](const Array* target) { return F(x, along, keepdims, target); });
       },
       "a"_a, "axis"_a = nb::none(), "keepdims"_a = false, nb::kw_only(), "out"_a = nb::none(), doc);
@@ -105,7 +100,7 @@ void bind_reduce(nb::module_& m) {
       "cumsum",
       [](const ArrayObject& a, IntArg axis, DTypeArg dtype, ArrayArg out) {
         const Array& x = to_array("cumsum", "a", a);
-        const std::optional<int64_t> along = one_axis("cumsum", axis);
+        const std::optional<int64_t> along = to_optional_int("cumsum", "axis", axis);
         const std::optional<DType> type = to_optional_dtype(dtype);
         return with_out("cumsum", out, [&](const Array* target) { return cumsum(x, along, type, target); });
       },

@@ -175,7 +175,7 @@ void bind_requests(nb::module_& m) {
           [](AsyncRequest* self, KernelObject handle) {
             if (!PyLong_Check(handle.ptr()) && PyCallable_Check(handle.ptr()) == 0) {
               throw ArgumentError("AsyncKernelRequest", "kernel_handle", "be a kernel, a callable or an integer",
-                                  nb::repr(handle).c_str());
+                                  python::shown(handle));
             }
             new (self) AsyncRequest{std::move(handle), nb::tuple(), {}};
           },
@@ -218,9 +218,8 @@ void bind_requests(nb::module_& m) {
       .def_prop_ro("block", [](const AsyncRequest& r) { return tuple_of(r.extent.block); })
       .def_prop_ro("shared_mem", [](const AsyncRequest& r) { return r.extent.shared_mem; })
       .def("__repr__", [](const AsyncRequest& r) {
-        return "AsyncKernelRequest(kernel_handle=" + std::string(nb::repr(r.handle).c_str()) +
-               ", grid=" + text_of(r.extent.grid) + ", block=" + text_of(r.extent.block) +
-               ", shared_mem=" + std::to_string(r.extent.shared_mem) + ")";
+        return "AsyncKernelRequest(kernel_handle=" + python::shown(r.handle) + ", grid=" + text_of(r.extent.grid) +
+               ", block=" + text_of(r.extent.block) + ", shared_mem=" + std::to_string(r.extent.shared_mem) + ")";
       });
 }
 

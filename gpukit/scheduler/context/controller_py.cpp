@@ -53,7 +53,7 @@ std::optional<QosClass> to_qos(nb::handle value) {
   if (letters == "burstable") return QosClass::burstable;
   if (letters == "besteffort") return QosClass::best_effort;
   throw ArgumentError("create_context", "qos", "be None, 'guaranteed', 'burstable', 'best_effort' or a QosClass",
-                      nb::repr(value).c_str());
+                      python::shown(value));
 }
 
 python::ShownObject<"SessionScope"> make_scope(const std::shared_ptr<ExecutionContext>& context, nb::object value) {

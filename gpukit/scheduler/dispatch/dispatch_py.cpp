@@ -51,8 +51,8 @@ void bind_requests(nb::module_& m) {
           "__init__",
           [](LaunchConfig* self, python::ExtentArg grid, python::ExtentArg block, int64_t shared_mem,
              int64_t stream_id) {
-            new (self) LaunchConfig(python::to_extent3("LaunchConfig", "grid", grid),
-                                    python::to_extent3("LaunchConfig", "block", block), shared_mem, stream_id);
+            new (self) LaunchConfig(python::to_extent("LaunchConfig", "grid", grid),
+                                    python::to_extent("LaunchConfig", "block", block), shared_mem, stream_id);
           },
           "grid"_a = nb::make_tuple(1, 1, 1), "block"_a = nb::make_tuple(256, 1, 1), "shared_mem"_a = 0,
           "stream_id"_a = 0)

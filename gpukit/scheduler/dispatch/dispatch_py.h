@@ -11,18 +11,6 @@
 
 namespace gpukit::python {
 
-/// An int, or up to three of them.
-inline scheduler::Extent3 to_extent3(const char* op, const char* argument, nb::handle value) {
-  if (!PyTuple_Check(value.ptr()) && !PyList_Check(value.ptr())) return {to_int(op, argument, value), 1, 1};
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(value.ptr());
-  if (count < 1 || count > 3)
-    throw ArgumentError(op, argument, "be an int or 1 to 3 ints", std::to_string(count) + " ints");
-  scheduler::Extent3 extent{1, 1, 1};
-  for (Py_ssize_t i = 0; i < count; ++i)
-    extent[static_cast<size_t>(i)] = to_int(op, argument, PySequence_Fast_GET_ITEM(value.ptr(), i));
-  return extent;
-}
-
 using Extent3Tuple = nb::typed<nb::tuple, int, int, int>;
 inline Extent3Tuple from_extent3(const scheduler::Extent3& e) {
   return nb::borrow<Extent3Tuple>(nb::make_tuple(e[0], e[1], e[2]));

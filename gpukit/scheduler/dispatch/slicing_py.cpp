@@ -99,7 +99,7 @@ void bind_slicing(nb::module_& core) {
       .def(
           "submit",
           [](SliceScheduler& s, uint64_t handle, int64_t items, python::ExtentArg block, int64_t shared_mem) {
-            return s.submit(handle, items, python::to_extent3("SliceScheduler.submit", "block", block), shared_mem);
+            return s.submit(handle, items, python::to_extent("SliceScheduler.submit", "block", block), shared_mem);
           },
           "kernel_handle"_a, "total_items"_a, "block"_a = nb::make_tuple(256, 1, 1), "shared_mem"_a = 0,
           "Returns the number of slices.")
@@ -107,7 +107,7 @@ void bind_slicing(nb::module_& core) {
           "submit_for_task",
           [](SliceScheduler& s, const std::string& task, uint64_t handle, int64_t items, python::ExtentArg block,
              int64_t shared_mem, int64_t priority) {
-            return s.submit(handle, items, python::to_extent3("SliceScheduler.submit_for_task", "block", block),
+            return s.submit(handle, items, python::to_extent("SliceScheduler.submit_for_task", "block", block),
                             shared_mem, task, priority);
           },
           "task_id"_a, "kernel_handle"_a, "total_items"_a, "block"_a = nb::make_tuple(256, 1, 1), "shared_mem"_a = 0,

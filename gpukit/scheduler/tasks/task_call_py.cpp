@@ -125,8 +125,7 @@ CallPolicy to_policy(nb::handle value) {
     for (CallPolicy policy : {CallPolicy::guaranteed, CallPolicy::burstable, CallPolicy::best_effort})
       if (text == policy_name(policy)) return policy;
   }
-  throw ArgumentError("Scheduler.submit", "policy", "be 'guaranteed', 'burstable' or 'best_effort'",
-                      nb::repr(value).c_str());
+  throw ArgumentError("Scheduler.submit", "policy", "be 'guaranteed', 'burstable' or 'best_effort'", shown(value));
 }
 
 CallState CallTask::state() const { return record ? scheduler::to_call_state(scheduler->phase(*record)) : own_state; }

@@ -174,7 +174,7 @@ class BenchmarkReport:
         text = Path(path).read_text(encoding="utf-8")
         try:
             return cls._from_dict(json.loads(text))
-        except (ArgumentError, AttributeError, TypeError, ValueError) as error:
+        except (ArgumentError, AttributeError, RecursionError, TypeError, ValueError) as error:
             raise ArgumentError(f"BenchmarkReport.load: {path}: not a report of the benchmark suite: {error}") from None
 
     @classmethod

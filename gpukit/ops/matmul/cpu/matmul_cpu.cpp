@@ -146,7 +146,7 @@ class Product {
   void run(int threads) const {
     const Tile task = choose_task(threads);
     const int64_t across = ceil_div(s_.n, task.columns), tasks = ceil_div(s_.m, task.rows) * across;
-    const int64_t grain = std::max<int64_t>(1, kTaskWork / (task.rows * task.columns * std::max<int64_t>(s_.k, 1)));
+    const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(kTaskWork / work_of(task)));
     parallel_for(s_.batches * tasks, grain, [&](int64_t begin, int64_t end) {
       alignas(64) std::byte small[Scratch::bytes(kSmallDepth)];
       std::byte* large = large_scratch();
@@ -176,6 +176,11 @@ class Product {
     int64_t rows, columns;
   };
 
+  /// Multiply-adds of one task. k may be as long as an array that is one element seen again and again.
+  double work_of(const Tile& task) const {
+    return static_cast<double>(task.rows * task.columns) * static_cast<double>(std::max<int64_t>(s_.k, 1));
+  }
+
   /// The output of one task: large, for what is packed to be used often, but with some tasks for each thread.
   Tile choose_task(int threads) const {
     constexpr int64_t kMostColumns = 1024, kLeast = 64;
@@ -183,7 +188,7 @@ class Product {
     int64_t down = ceil_div(s_.m, rows_of(kLargeDepth)), across = ceil_div(s_.n, kMostColumns);
     for (;;) {
       const Tile task = {round_up(ceil_div(s_.m, down), block_.rows), round_up(ceil_div(s_.n, across), block_.columns)};
-      if (s_.batches * down * across >= wanted || task.rows * task.columns * s_.k <= kTaskWork ||
+      if (s_.batches * down * across >= wanted || work_of(task) <= kTaskWork ||
           std::max(task.rows, task.columns) <= kLeast)
         return task;
       (task.rows > task.columns ? down : across) *= 2;
@@ -216,7 +221,7 @@ class Product {
         run_strip(sums + column, stride, a, x.b + k * s_.b_k + column * s_.b_n, scratch.strip<Packed>(), depth, k == 0,
                   {tile.rows, std::min<int64_t>(block_.columns, tile.columns - column)});
       k += depth;
-    } while (k < s_.k);
+    } while (k < s_.k && work_wanted());
     if (sums_in_place()) return;
     for (int64_t row = 0; row < tile.rows; ++row) store_row(x.out + row * s_.out_m, sums + row * stride, tile.columns);
   }

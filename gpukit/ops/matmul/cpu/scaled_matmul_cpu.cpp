@@ -348,11 +348,12 @@ void submit(const ScaledProduct& product) {
                             static_cast<const int32_t*>(part(7))};
     const int64_t column_tiles = (s.n + kTile - 1) / kTile, tiles = (s.m + kTile - 1) / kTile * column_tiles;
     // Small products are not worth a second thread.
-    const int64_t work = std::min<int64_t>(s.m, kTile) * std::min<int64_t>(s.n, kTile) * std::max<int64_t>(s.k, 1);
-    parallel_for(tiles, std::max<int64_t>(1, (1 << 16) / work), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        run_tile<Sum>(s, pointers, i / column_tiles * kTile, i % column_tiles * kTile, fault);
-    });
+    const int64_t area = std::min<int64_t>(s.m, kTile) * std::min<int64_t>(s.n, kTile);
+    parallel_for(tiles, std::max<int64_t>(1, (1 << 16) / area / std::max<int64_t>(s.k, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i)
+                     run_tile<Sum>(s, pointers, i / column_tiles * kTile, i % column_tiles * kTile, fault);
+                 });
   });
 }
 
