@@ -160,7 +160,7 @@ Array reshape(const Array& x, const Dims& shape, std::optional<bool> copy) {
 }
 
 Array reshape(const Array& x, const Dims& shape, Temporaries& into) {
-  const Dims full = complete_shape(shape, x.size());
+  const Dims full = fill_in_size(into.op(), shape, x.size());
   return x.can_view(full) ? x.reshape_view(full) : contiguous(x, into).reshape_view(full);
 }
 
