@@ -21,7 +21,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 MEASURED = ROOT / "bench" / "vendor"
-TARGET = ROOT / "gpukit" / "ops" / "matmul" / "cublaslt_table.h"
+TARGET = ROOT / "gpukit" / "ops" / "matmul" / "vendor" / "cublaslt_table.h"
 MARGIN = 1.01
 FORMATS = {
     "bf16": "bfloat16", "f16": "float16", "f32": "float32", "tf32": "tf32", "int8": "int8",

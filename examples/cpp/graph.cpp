@@ -22,7 +22,7 @@ Array ramp(int64_t rows, int64_t columns, float first, gpukit::Device device) {
   return gpukit::from_host(values.data(), {rows, columns}, gpukit::DType::float32, device);
 }
 
-std::vector<float> read(const Array& array) {
+std::vector<float> to_vector(const Array& array) {
   std::vector<float> values(static_cast<size_t>(array.size()));
   gpukit::to_host(values.data(), array);
   return values;
@@ -55,9 +55,9 @@ int main() {
     for (int i = 0; i < replays; ++i) {
       gpukit::copy_into(x, ramp(rows, width, static_cast<float>(i), device));
       graph.replay();
-      const std::vector<float> replayed = read(probabilities);
+      const std::vector<float> replayed = to_vector(probabilities);
       layer();
-      equal += read(probabilities) == replayed ? 1 : 0;
+      equal += to_vector(probabilities) == replayed ? 1 : 0;
     }
     std::printf("%lld nodes, %d of %d replays equal to the calls themselves\n",
                 static_cast<long long>(graph.num_nodes()), equal, replays);

@@ -35,8 +35,7 @@ def contexts():
 @pytest.mark.parametrize("shares", [(0.25,), (0.25, 0.5, 0.75), tuple(k / 16 for k in range(1, 16))], ids=len)
 def test_contexts_with_shares_leave_no_memory(contexts, shares):
     def use(name, share):
-        create_context(name, compute=share)
-        with context_session(name):
+        with context_session(create_context(name, compute=share)):
             x = gp.full((256, 256), 2.0)
             y = gp.add(x, x)
         assert float(y[3, 5]) == 4.0

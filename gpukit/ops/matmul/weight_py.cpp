@@ -13,7 +13,10 @@ Array optional(const char* argument, nb::handle value) {
   return array != nullptr ? *array : Array();
 }
 
-nb::object part(const Array& array) { return array.defined() ? python::wrap(Array(array)) : nb::object(nb::none()); }
+python::ShownObject<"GPUArray | None"> part(const Array& array) {
+  if (array.defined()) return python::wrap(Array(array));
+  return nb::none();
+}
 
 Weight make(nb::handle data, nb::handle scale, nb::handle zero, nb::handle tensor_scale) {
   const Array& matrix = python::to_array("Weight", "data", data);
@@ -40,14 +43,15 @@ void bind_weight(nb::module_& m) {
       "kernels. linear and linear_swiglu take it in place of an array.")
       .def(
           "__init__",
-          [](Weight* self, nb::handle data, nb::handle scale, nb::handle zero, nb::handle tensor_scale) {
+          [](Weight* self, ArrayArg data, ArrayArg scale, ArrayArg zero, ArrayArg tensor_scale) {
             new (self) Weight(make(data, scale, zero, tensor_scale));
           },
           "data"_a, "scale"_a = nb::none(), nb::kw_only(), "zero"_a = nb::none(), "tensor_scale"_a = nb::none(),
           "A dense matrix of floats, or codes with the scales that quantize gave them.")
       .def_static(
           "quantize",
-          [](const ArrayObject& matrix, nb::handle format, nb::handle block, bool zero_point, bool tensor_scale) {
+          [](const ArrayObject& matrix, DTypeArg format, Shown<"str | int | tuple[int, int] | None"> block, bool zero_point,
+             bool tensor_scale) {
             const Array& numbers = to_array("Weight.quantize", "matrix", matrix);
             const DType codes = to_format(format);
             const QuantizeOptions options{to_block(codes, block), zero_point, tensor_scale};

@@ -174,7 +174,8 @@ bool dequant_gemm_boxes(const ScaledProduct& p) {
   if (!p.out.defined()) return false;
   const DType dtype = p.out.dtype();
   const bool known = dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32;
-  return known && s.out_n == 1 && is_aligned(p.out) &&
+  // The TMA writes whole pieces of 16 bytes: a row that ends within one would take its neighbours along.
+  return known && s.out_n == 1 && is_aligned(p.out) && s.n * itemsize(dtype) % 16 == 0 &&
          (s.m == 1 || (s.out_m > 0 && s.out_m * itemsize(dtype) % 16 == 0));
 }
 
