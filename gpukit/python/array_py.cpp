@@ -25,8 +25,12 @@ const Array& self_of(nb::handle self) { return to_array("GPUArray", "self", self
 
 AnyObject to_numpy(const Array& self, DTypeArg dtype) {
   DType wanted = dtype.is_none() ? self.dtype() : to_dtype(dtype);
-  nb::object out = numpy().attr("empty")(from_dims(self.shape()), numpy_dtype(wanted));
-  void* data = PyLong_AsVoidPtr(nb::object(out.attr("ctypes").attr("data")).ptr());
+  nb::object out;
+  void* data = nullptr;
+  call_or_park([&] {
+    out = numpy().attr("empty")(from_dims(self.shape()), numpy_dtype(wanted));
+    data = PyLong_AsVoidPtr(nb::object(out.attr("ctypes").attr("data")).ptr());
+  });
   in_scope([&] {
     Array converted = self.dtype() == wanted ? self : astype(self, wanted);
     return to_host(data, contiguous(converted), "to_numpy"), 0;

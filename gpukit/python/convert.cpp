@@ -61,7 +61,7 @@ std::string class_of(nb::handle value) {
 nb::handle numpy() {
   // Not a guarded static: importing lets other threads run, and one of them may come here.
   static PyObject* module = nullptr;
-  if (module == nullptr) module = nb::module_::import_("numpy").release().ptr();
+  if (module == nullptr) call_or_park([] { module = nb::module_::import_("numpy").release().ptr(); });
   return module;
 }
 
@@ -237,7 +237,7 @@ Dims to_dims(const char* op, nb::handle value, const char* argument) {
 }
 
 std::array<int64_t, 3> to_extent(const char* op, const char* argument, nb::handle value) {
-  if (is_one_int(value)) return {to_int(op, argument, value), 1, 1};
+  if (is_one_int(value) || !PySequence_Check(value.ptr())) return {to_int(op, argument, value), 1, 1};
   const nb::tuple items = to_items(op, argument, value, 1000);
   if (items.size() < 1 || items.size() > 3)
     throw ArgumentError(op, argument, "be an int or 1 to 3 ints", std::to_string(items.size()) + " ints");

@@ -10,6 +10,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/python/bind.h"
+#include "gpukit/python/gil.h"
 
 namespace gpukit::python {
 
@@ -92,6 +93,7 @@ void translate(const std::exception_ptr& pointer) {
 void bind_errors(nb::module_&) {
   classes = new nb::object(nb::module_::import_("pygpukit.errors"));
   nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
+    if (pointer == nullptr) park();  // no exception: Python ends the thread, the interpreter has gone
     try {
       translate(pointer);
     } catch (nb::python_error& failed) {

@@ -14,15 +14,20 @@ namespace {
 
 /// Copies a NumPy array of any layout and byte order.
 Array upload(nb::handle array, Device device) {
-  // require() keeps the rank of 0-d arrays, unlike ascontiguousarray. E: a plain array, since one of a class of its own
-  // may say anything of itself.
-  nb::object dense = numpy().attr("require")(array, "requirements"_a = "CE");
-  DType dtype = dtype_from_numpy(dense.attr("dtype"));
-  nb::object native = dense.attr("dtype").attr("newbyteorder")("=");
-  if (!native.equal(dense.attr("dtype"))) dense = dense.attr("astype")(native);
-  Dims shape = to_dims("from_numpy", dense.attr("shape"));
-  nb::object address = dense.attr("ctypes").attr("data");
-  const void* data = PyLong_AsVoidPtr(address.ptr());
+  nb::object dense;
+  DType dtype = DType::float32;
+  Dims shape;
+  const void* data = nullptr;
+  call_or_park([&] {
+    // require() keeps the rank of 0-d arrays, unlike ascontiguousarray. E: a plain array, since one of a class of its
+    // own may say anything of itself.
+    dense = numpy().attr("require")(array, "requirements"_a = "CE");
+    dtype = dtype_from_numpy(dense.attr("dtype"));
+    nb::object native = dense.attr("dtype").attr("newbyteorder")("=");
+    if (!native.equal(dense.attr("dtype"))) dense = dense.attr("astype")(native);
+    shape = to_dims("from_numpy", dense.attr("shape"));
+    data = PyLong_AsVoidPtr(nb::object(dense.attr("ctypes").attr("data")).ptr());
+  });
   return in_scope([&] { return from_host(data, shape, dtype, device); });
 }
 
