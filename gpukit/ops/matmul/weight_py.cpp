@@ -80,7 +80,7 @@ void bind_weight(nb::module_& m) {
           "The scale of the whole matrix, or None.")
       .def(
           "dense",
-          [](const Weight& w, nb::handle dtype) {
+          [](const Weight& w, DTypeArg dtype) {
             const DType wanted = to_dtype(dtype);
             return wrap(in_scope([&] { return w.dense(wanted); }));
           },

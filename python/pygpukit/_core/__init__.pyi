@@ -639,7 +639,7 @@ class GPUArray:
 
     __hash__: None = None
 
-def from_dlpack(x: Any, *, device: pygpukit.typing.DeviceLike | None = None, copy: bool | None = None) -> GPUArray:
+def from_dlpack(x: object, *, device: object | None = None, copy: object | None = None) -> GPUArray:
     """
     An array over the memory of any object with __dlpack__. Copies only to move to `device`, when the data is read-only, or when copy=True; BufferError when copy=False forbids it.
     """
@@ -1357,13 +1357,13 @@ class Weight:
     The matrix of a layer, [n, k] with a row for each output: dense or quantised, packed once for the kernels. linear and linear_swiglu take it in place of an array.
     """
 
-    def __init__(self, data: object, scale: object | None = None, *, zero: object | None = None, tensor_scale: object | None = None) -> None:
+    def __init__(self, data: GPUArray, scale: GPUArray | None = None, *, zero: GPUArray | None = None, tensor_scale: GPUArray | None = None) -> None:
         """
         A dense matrix of floats, or codes with the scales that quantize gave them.
         """
 
     @staticmethod
-    def quantize(matrix: GPUArray, format: object, *, block: object | None = None, zero_point: bool = False, tensor_scale: bool = True) -> Weight:
+    def quantize(matrix: GPUArray, format: pygpukit.typing.DTypeLike, *, block: str | int | tuple[int, int] | None | None = None, zero_point: bool = False, tensor_scale: bool = True) -> Weight:
         """A dense matrix in a format of quantize, with the same keywords."""
 
     @property
@@ -1383,19 +1383,19 @@ class Weight:
         """Bytes of numbers or codes, scales and zero points."""
 
     @property
-    def data(self) -> object:
+    def data(self) -> GPUArray | None:
         """The matrix, or its codes."""
 
     @property
-    def scale(self) -> object:
+    def scale(self) -> GPUArray | None:
         """Scales of blocks, or None."""
 
     @property
-    def zero(self) -> object:
+    def zero(self) -> GPUArray | None:
         """Zero points, or None."""
 
     @property
-    def tensor_scale(self) -> object:
+    def tensor_scale(self) -> GPUArray | None:
         """The scale of the whole matrix, or None."""
 
     def dense(self, dtype: object) -> GPUArray:
