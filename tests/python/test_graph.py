@@ -155,9 +155,8 @@ def test_a_thread_that_ends_while_it_captures_ends_the_capture(device):
     graph, x = gp.CudaGraph(), gp.zeros(4)
 
     def begin():
-        with gp.device(device):
-            graph.begin_capture()
-            gp.add(x, 1, out=x)
+        graph.begin_capture()
+        gp.add(x, 1, out=x)
 
     thread = threading.Thread(target=begin)
     thread.start()
