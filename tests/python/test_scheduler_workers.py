@@ -153,7 +153,6 @@ print(scheduler.result(scheduler.submit(lambda: 42)))
     ],
 )
 def test_the_interpreter_ends_with_work_in_flight(body):
-    start = time.monotonic()
     done = run_script(
         f"""
 import sys, time
@@ -182,7 +181,6 @@ sys.exit(5)
 """
     )
     assert (done.returncode, done.stdout, done.stderr) == (5, "end\n", "")
-    assert time.monotonic() - start < 30
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
