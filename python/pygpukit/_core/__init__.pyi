@@ -639,7 +639,7 @@ class GPUArray:
 
     __hash__: None = None
 
-def from_dlpack(x: object, *, device: object | None = None, copy: object | None = None) -> GPUArray:
+def from_dlpack(x: Any, *, device: pygpukit.typing.DeviceLike | None = None, copy: bool | None = None) -> GPUArray:
     """
     An array over the memory of any object with __dlpack__. Copies only to move to `device`, when the data is read-only, or when copy=True; BufferError when copy=False forbids it.
     """
@@ -1398,7 +1398,7 @@ class Weight:
     def tensor_scale(self) -> GPUArray | None:
         """The scale of the whole matrix, or None."""
 
-    def dense(self, dtype: object) -> GPUArray:
+    def dense(self, dtype: pygpukit.typing.DTypeLike) -> GPUArray:
         """The numbers in that dtype."""
 
     def __repr__(self) -> str: ...
