@@ -5,6 +5,7 @@
 
 #include "gpukit/base/env.h"
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/common/scales.h"
 #include "gpukit/ops/common/workspace.h"
@@ -132,6 +133,29 @@ Array copy_to_workspace(const Array& x, Temporaries& temporaries) {
   return dense;
 }
 
+/// float8 by float8 on the tensor cores of sm_90 has other bits than on CUDA cores, at every level of determinism: how
+/// its arrays lie must not choose between them.
+bool wants_tensor_cores(const Quantized& a, const Quantized& b, bool grouped) {
+  return !grouped && is_float8(a.data.dtype()) && a.data.dtype() == b.data.dtype() &&
+         a.data.device().kind == DeviceKind::cuda && a.data.context().properties().sm_major == 9;
+}
+
+constexpr int64_t kRowBytes = 16;
+
+bool rows_lie_well(const Array& x) {
+  return is_aligned(x) && x.strides()[1] == 1 && x.strides()[0] > 0 &&
+         x.strides()[0] * itemsize(x.dtype()) % kRowBytes == 0;
+}
+
+/// The same rows at multiples of 16 bytes.
+Array lay_rows(const Array& codes, Temporaries& temporaries) {
+  if (rows_lie_well(codes)) return codes;
+  const int64_t k = codes.shape(1), pitch = ceil_div(k, kRowBytes) * kRowBytes;
+  const Array rows = temporaries.empty({codes.shape(0), pitch}, codes.dtype(), codes.device()).narrow(1, 0, k);
+  copy_into(rows, codes);
+  return rows;
+}
+
 /// The product of checked arguments, but for its result.
 ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, const Array* ids,
                     const ScaledMatmulOptions& options, Temporaries& temporaries) {
@@ -163,6 +187,10 @@ ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, cons
   // One row lies as a matrix of its own, whatever it is a slice of.
   if (!grouped && !vector && a.data.shape(0) == 1) p.a.data = p.a.data.squeeze(0);
   if (p.a.data.ndim() == 1) p.a.data = p.a.data.expand_dims(0);
+  if (wants_tensor_cores(p.a, p.b, grouped) && p.a.data.size() > 0 && p.b.data.size() > 0) {
+    p.a.data = lay_rows(p.a.data, temporaries);
+    p.b.data = lay_rows(p.b.data, temporaries);
+  }
   p.bias = options.bias;
   p.out_scale = options.out_scale;
   p.kernel = options.kernel;
@@ -209,7 +237,9 @@ Array product(const char* op, const Quantized& a, const Quantized& b, const Arra
   const DType wanted = choose_out(op, options, a, b, out);
   const Array target = result(op, out, vector ? Dims{s.n} : Dims{s.m, s.n}, wanted, a.data.device());
   if (target.size() == 0) return target;
-  const bool buffer = out != nullptr && (shares_memory(target, p) || (ids == nullptr && lies_anyhow(target)));
+  const bool buffer = out != nullptr && (shares_memory(target, p) || (ids == nullptr && lies_anyhow(target)) ||
+                                         (wants_tensor_cores(p.a, p.b, ids != nullptr) &&
+                                          !rows_lie_well(vector ? target.expand_dims(0) : target)));
   p.out = buffer ? temporaries.empty_like(target) : target;
   s.out = code_of(op, "out", wanted);
   s.out_m = vector ? 0 : p.out.strides()[0];

@@ -66,11 +66,9 @@ std::optional<int> out_index(Code out) {
   }
 }
 
-/// Rows of `length` bytes that start at multiples of 16 bytes. One row is judged as if there were more: which kernel
-/// serves must not depend on their number.
-bool rows_fit(const Array& x, int64_t rows, int64_t length, int64_t stride) {
-  const int64_t step = rows == 1 ? length : stride;
-  return is_aligned(x) && step > 0 && step % 16 == 0;
+/// Rows that start at multiples of 16 bytes, as scaled_matmul lays them whatever their number.
+bool rows_fit(const Array& x, int64_t stride_bytes) {
+  return is_aligned(x) && stride_bytes > 0 && stride_bytes % 16 == 0;
 }
 
 /// Sizes of `rows` by `columns` of the kernel.
@@ -168,12 +166,12 @@ bool launch_scaled_gemm90(const ScaledProduct& p) {
   if (s.a.code != s.b.code || (s.a.code != Code::float8_e4m3 && s.a.code != Code::float8_e5m2)) return false;
   const std::optional<int> out = out_index(s.out);
   if (!out || s.k == 0 || std::max({s.m, s.n, s.k}) > kMax) return false;
-  if (s.a.k != 1 || !rows_fit(p.a.data, s.m, s.k, s.a.row)) return false;
-  if (s.b.k != 1 || !rows_fit(p.b.data, s.n, s.k, s.b.row)) return false;
+  if (s.a.k != 1 || !rows_fit(p.a.data, s.a.row)) return false;
+  if (s.b.k != 1 || !rows_fit(p.b.data, s.b.row)) return false;
   const int64_t out_bytes = itemsize(p.out.dtype());
   // The copy engine writes whole pieces of 16 bytes.
   if (s.out_n != 1 || s.n * out_bytes % 16 != 0) return false;
-  if (!rows_fit(p.out, s.m, s.n * out_bytes, s.out_m * out_bytes)) return false;
+  if (!rows_fit(p.out, (s.m == 1 ? s.n : s.out_m) * out_bytes)) return false;
   const bool bias = p.bias.defined();
   if (bias && (p.bias.dtype() != p.out.dtype() || s.bias_n != 1 || !is_aligned(p.bias))) return false;
 
