@@ -11,5 +11,6 @@ DEDICATED = {
     "scaled_matmul": "test_scaled_matmul.py::test_two_errors",
     "grouped_matmul": "test_grouped_matmul.py::test_against_float64",
     "pack": "test_pack.py::test_layout",
+    "explain_scaled_matmul": "test_scaled_matmul_choice.py::test_explain",
     "explain_grouped_matmul": "test_grouped_matmul.py::test_explain",
 }

@@ -268,6 +268,26 @@ Array grouped_matmul(const Quantized& a, const Quantized& b, const Array& row_ex
   return product("grouped_matmul", a, b, &row_expert_ids, options, out);
 }
 
+std::string explain_scaled_matmul(const Quantized& a, const Quantized& b, const ScaledMatmulOptions& options) {
+  constexpr const char* kOp = "explain_scaled_matmul";
+  Temporaries temporaries(kOp);
+  ScaledProduct p = check(kOp, a, b, nullptr, options, temporaries);
+  const DType out = choose_out(kOp, options, a, b, nullptr);
+  ScaledSpace& s = p.space;
+  const std::string text = a.data.shape().str() + " of " + name(a.data.dtype()) + " by " + b.data.shape().str() +
+                           " of " + name(b.data.dtype()) + " into " + name(out) + " on " + str(a.data.device()) + ": ";
+  if (s.m == 0 || s.n == 0) return text + "nothing to compute";
+  p.out = temporaries.empty({s.m, s.n}, out, a.data.device());
+  s.out = code_of(kOp, "out", out);
+  s.out_m = s.n;
+  s.out_n = 1;
+  switch (a.data.device().kind) {
+    case DeviceKind::cpu: return text + "row by row (scaled_matmul_cpu.cpp)";
+    case DeviceKind::cuda: break;
+  }
+  return text + cuda::explain_scaled_matmul(p);
+}
+
 std::string explain_grouped_matmul(const Quantized& a, const Quantized& b, const Array& row_expert_ids,
                                    const ScaledMatmulOptions& options) {
   constexpr const char* kOp = "explain_grouped_matmul";

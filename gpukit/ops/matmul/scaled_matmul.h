@@ -35,6 +35,9 @@ struct ScaledMatmulOptions {
 Array scaled_matmul(const Quantized& a, const Quantized& b, const ScaledMatmulOptions& options = {},
                     const Array* out = nullptr);
 
+/// Which kernel scaled_matmul of the same arguments would use now, and the file it stands in, in one line.
+std::string explain_scaled_matmul(const Quantized& a, const Quantized& b, const ScaledMatmulOptions& options = {});
+
 /// Mixtures of experts: row i of a [m, k] is multiplied by matrix row_expert_ids[i] (int32 [m]) of b [experts, n, k];
 /// scales of b have the experts as their first axis, or are one number. b may also be float16, bfloat16 or float32 like
 /// a: such sums have one chain, or on sm_90 those of matmul. Rows may come in any order. A row with an id outside [0,

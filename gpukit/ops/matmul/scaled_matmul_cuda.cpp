@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "gpukit/base/env.h"
@@ -32,37 +33,59 @@ void any_format(const ScaledProduct& p) {
 }
 
 /// cuBLASLt where it is asked for, or was measured to be faster and can serve.
-bool launched_by_vendor(const ScaledProduct& p, bool one_order) {
+std::optional<VendorPlan> plan_by_vendor(const ScaledProduct& p, bool one_order) {
   const bool wanted = p.kernel == MatmulKernel::cublaslt;
   std::string reason = "its order of sums may depend on the number of rows, which batch_invariant rules out";
-  if (!one_order && (wanted || scaled_vendor_wins(p))) {
-    if (const auto plan = plan_scaled_vendor(p, &reason)) {
-      launch_scaled_vendor(*plan, p);
-      return true;
-    }
-  }
+  if (!one_order && p.kernel != MatmulKernel::wgmma && (wanted || scaled_vendor_wins(p)))
+    if (auto plan = plan_scaled_vendor(p, &reason)) return plan;
   if (wanted) throw UnsupportedError("scaled_matmul: kernel 'cublaslt' cannot serve: " + reason);
-  return false;
+  return std::nullopt;
 }
 
-}  // namespace
+/// bfloat16 by float8 on the unit for float8, where it is asked for or the default.
+bool splits_rows(const ScaledProduct& p, bool one_order) {
+  if (p.kernel != MatmulKernel::automatic) return p.kernel == MatmulKernel::wgmma;
+  return is_parted_by_default(p.space) && (one_order || p.space.m > 1);
+}
 
-/// The one place where a product meets its kernel.
-void scaled_matmul(const ScaledProduct& product) {
-  const bool one_order = runtime::determinism() == env::Determinism::batch_invariant;
-  const bool automatic = product.kernel == MatmulKernel::automatic;
-  const bool parted = automatic ? is_parted_by_default(product.space) && (one_order || product.space.m > 1)
-                                : product.kernel == MatmulKernel::wgmma;
-  if (parted && launch_parts(product)) return;
-  if (automatic && launch_gemv_codes(product, one_order)) return;
-  if (product.kernel != MatmulKernel::wgmma && launched_by_vendor(product, one_order)) return;
-  if (launch_grouped90(product) || launch_scaled_gemm90(product)) return;
+bool invariant() { return runtime::determinism() == env::Determinism::batch_invariant; }
+
+void check_not_insisted(const ScaledProduct& product) {
   if (product.kernel == MatmulKernel::wgmma)
     throw UnsupportedError(
         "scaled_matmul: kernel 'wgmma' needs sm_90, k dense and rows at multiples of 16 bytes, and either float8 "
         "operands of one dtype with scales for the tensor, rows or blocks of 128, or bfloat16 by float8_e4m3 with "
         "scales for the tensor or rows, a k that is a multiple of 128 and at least 512, and a result of 16 bits");
+}
+
+}  // namespace
+
+/// The one place where a product meets its kernel; explain_scaled_matmul asks in the same order.
+void scaled_matmul(const ScaledProduct& product) {
+  const bool one_order = invariant();
+  if (splits_rows(product, one_order) && launch_parts(product)) return;
+  if (product.kernel == MatmulKernel::automatic && launch_gemv_codes(product, one_order)) return;
+  if (const auto plan = plan_by_vendor(product, one_order)) return launch_scaled_vendor(*plan, product);
+  if (launch_grouped90(product)) return;
+  if (const auto plan = plan_scaled_gemm90(product)) return launch_scaled_gemm90(product, *plan);
+  check_not_insisted(product);
   any_format(product);
+}
+
+std::string explain_scaled_matmul(const ScaledProduct& product) {
+  const bool one_order = invariant();
+  if (splits_rows(product, one_order) && has_parts_plan(product))
+    return "bfloat16 as two float8 numbers, wgmma by float8 weights (w8a16_fp8x2_sm90.cuh)";
+  if (product.kernel == MatmulKernel::automatic)
+    if (const auto text = explain_gemv_codes(product, one_order)) return *text;
+  if (const auto plan = plan_by_vendor(product, one_order)) return plan->str();
+  if (const auto plan = plan_scaled_gemm90(product)) {
+    const std::string scales = plan->blocked ? ", scales of blocks" : "";
+    return std::string("wgmma, sums of 128 of k added in ascending order") + scales +
+           (plan->swap_ab ? ", weights as its rows (gemm_sm90_swap_ab.cuh)" : " (gemm_sm90.cuh)");
+  }
+  check_not_insisted(product);
+  return "CUDA cores, tiles of 64x64 (any_format.cuh)";
 }
 
 std::string explain_grouped_matmul(const ScaledProduct& product, DType out) {

@@ -31,6 +31,8 @@ void scaled_matmul(const ScaledProduct& product);
 }
 namespace cuda {
 void scaled_matmul(const ScaledProduct& product);
+/// Which kernel would make the product, with its file.
+std::string explain_scaled_matmul(const ScaledProduct& product);
 /// The same product, into a new array of `out` elements, in words.
 std::string explain_grouped_matmul(const ScaledProduct& product, DType out);
 }  // namespace cuda

@@ -66,6 +66,21 @@ void bind_scaled_matmul(nb::module_& m) {
       "multiplies bfloat16 by float8_e4m3 with Hopper's unit for float8, as large layers are; it keeps fewer bits of a "
       "sum.");
   m.def(
+      "explain_scaled_matmul",
+      [](ArrayArg a, ArrayArg b, ArrayArg scale_a, ArrayArg scale_b, ArrayArg zero_b, ArrayArg tensor_scale_a,
+         ArrayArg tensor_scale_b, float alpha, ArrayArg bias, DTypeArg out_dtype, ArrayArg out_scale,
+         StringArg kernel) {
+        constexpr const char* kOp = "explain_scaled_matmul";
+        const Quantized left = to_left(kOp, a, scale_a, tensor_scale_a);
+        const Quantized right = to_right(kOp, b, scale_b, zero_b, tensor_scale_b);
+        const ScaledMatmulOptions options = to_options(kOp, alpha, bias, out_dtype, out_scale, kernel);
+        return in_scope([&] { return explain_scaled_matmul(left, right, options); });
+      },
+      "a"_a, "b"_a, "scale_a"_a = nb::none(), "scale_b"_a = nb::none(), nb::kw_only(), "zero_b"_a = nb::none(),
+      "tensor_scale_a"_a = nb::none(), "tensor_scale_b"_a = nb::none(), "alpha"_a = 1.0f, "bias"_a = nb::none(),
+      "out_dtype"_a = nb::none(), "out_scale"_a = nb::none(), "kernel"_a = nb::none(),
+      "Which kernel scaled_matmul of the same arguments would use now, and the file it stands in.");
+  m.def(
       "grouped_matmul",
       [](ArrayArg a, ArrayArg b, ArrayArg row_expert_ids, ArrayArg scale_a, ArrayArg scale_b, ArrayArg zero_b,
          ArrayArg tensor_scale_a, ArrayArg tensor_scale_b, float alpha, ArrayArg bias, DTypeArg out_dtype,

@@ -465,6 +465,13 @@ std::optional<DequantGemmPlan> plan_dequant(const ScaledProduct& p, const GemvCo
 
 }  // namespace
 
+GemvCodesChip gemv_codes_chip(const ScaledProduct& p) {
+  const driver::DeviceProperties& properties = p.out.context().properties();
+  return {.sm_count = runtime::current_sm_count(p.out.device()),
+          .shared_per_block = properties.shared_per_block_optin,
+          .sm_major = properties.sm_major};
+}
+
 std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvCodesChip& chip, bool one_order) {
   constexpr int64_t kMax = int64_t{1} << 30;
   constexpr int64_t kManyRows = 64;  // of weights on a multiprocessor: gemm90_few_codes is as fast for one row of a
@@ -516,11 +523,23 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
                        .shared_bytes = static_cast<unsigned>(skinny_shared_bytes(form, tokens))};
 }
 
+std::optional<std::string> explain_gemv_codes(const ScaledProduct& p, bool one_order) {
+  const GemvCodesChip chip = gemv_codes_chip(p);
+  const auto plan = plan_gemv_codes(p, chip, one_order);
+  if (!plan) return std::nullopt;
+  const auto in_file = [](const char* what, const char* file, unsigned grid) {
+    return std::string(what) + ", " + std::to_string(grid) + " blocks (" + file + ".cuh)";
+  };
+  if (plan_dequant(p, *plan, chip)) return "weights dequantised in shared memory before wgmma (dequant_gemm_sm90.cuh)";
+  if (plan->blocks != 0) return in_file("k split over a cluster", "group_scaled_split_k_sm90", plan->grid);
+  if (plan->instance >= 0) return in_file("weights as the rows of wgmma", "w8a16_sm90", plan->grid);
+  if (plan->tokens != 1) return in_file("weights dequantised in registers before mma", "dequant_gemm_sm80", plan->grid);
+  const bool nvfp4 = kForms[plan->form].pairs == 0;
+  return in_file("one row on CUDA cores", nvfp4 ? "nvfp4_gemv" : "dequant_gemv", plan->grid);
+}
+
 bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
-  const driver::DeviceProperties& properties = p.out.context().properties();
-  const GemvCodesChip chip = {.sm_count = runtime::current_sm_count(p.out.device()),
-                              .shared_per_block = properties.shared_per_block_optin,
-                              .sm_major = properties.sm_major};
+  const GemvCodesChip chip = gemv_codes_chip(p);
   const auto plan = plan_gemv_codes(p, chip, one_order);
   if (!plan) return false;
   if (const auto dequant = plan_dequant(p, *plan, chip)) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "gpukit/ops/matmul/quantized/group_scaled_split_k_sm90_shape.cuh"
 #include "gpukit/ops/matmul/quantized/w8a16_sm90_shape.cuh"
@@ -14,6 +15,9 @@ namespace gpukit::cuda {
 struct GemvCodesChip {
   int sm_count, shared_per_block, sm_major;
 };
+
+/// Of the device and the session that a product runs in.
+GemvCodesChip gemv_codes_chip(const ScaledProduct& product);
 
 struct GemvCodesPlan {
   int form;                            // of the table in dequant_plan.cpp
@@ -40,5 +44,7 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& product, const
 /// Launches the product and gives true, or false where there is no plan for it. On sm_90 dequant_gemm_sm90, which has
 /// the same bits, makes it where it takes less time than the kernel of the plan.
 bool launch_gemv_codes(const ScaledProduct& product, bool one_order);
+/// The kernel that launch_gemv_codes would launch, in words with its file; nullopt where there is none.
+std::optional<std::string> explain_gemv_codes(const ScaledProduct& product, bool one_order);
 
 }  // namespace gpukit::cuda

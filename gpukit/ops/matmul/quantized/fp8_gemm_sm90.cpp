@@ -159,36 +159,42 @@ Scales scales_of(const ScaledOperand& o, int block_row_shift) {
   return blocked ? Scales::blocks : Scales::other;
 }
 
-bool launch_scaled_gemm90(const ScaledProduct& p) {
+std::optional<ScaledGemm90Plan> plan_scaled_gemm90(const ScaledProduct& p) {
   const ScaledSpace& s = p.space;
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
-  if (p.out.context().properties().sm_major != 9 || s.experts != 0 || p.out_scale.defined()) return false;
-  if (s.a.code != s.b.code || (s.a.code != Code::float8_e4m3 && s.a.code != Code::float8_e5m2)) return false;
+  if (p.out.context().properties().sm_major != 9 || s.experts != 0 || p.out_scale.defined()) return std::nullopt;
+  if (s.a.code != s.b.code || (s.a.code != Code::float8_e4m3 && s.a.code != Code::float8_e5m2)) return std::nullopt;
   const std::optional<int> out = out_index(s.out);
-  if (!out || s.k == 0 || std::max({s.m, s.n, s.k}) > kMax) return false;
-  if (s.a.k != 1 || !rows_fit(p.a.data, s.a.row)) return false;
-  if (s.b.k != 1 || !rows_fit(p.b.data, s.b.row)) return false;
+  if (!out || s.k == 0 || std::max({s.m, s.n, s.k}) > kMax) return std::nullopt;
+  if (s.a.k != 1 || !rows_fit(p.a.data, s.a.row)) return std::nullopt;
+  if (s.b.k != 1 || !rows_fit(p.b.data, s.b.row)) return std::nullopt;
   const int64_t out_bytes = itemsize(p.out.dtype());
   // The copy engine writes whole pieces of 16 bytes.
-  if (s.out_n != 1 || s.n * out_bytes % 16 != 0) return false;
-  if (!rows_fit(p.out, (s.m == 1 ? s.n : s.out_m) * out_bytes)) return false;
+  if (s.out_n != 1 || s.n * out_bytes % 16 != 0) return std::nullopt;
+  if (!rows_fit(p.out, (s.m == 1 ? s.n : s.out_m) * out_bytes)) return std::nullopt;
   const bool bias = p.bias.defined();
-  if (bias && (p.bias.dtype() != p.out.dtype() || s.bias_n != 1 || !is_aligned(p.bias))) return false;
+  if (bias && (p.bias.dtype() != p.out.dtype() || s.bias_n != 1 || !is_aligned(p.bias))) return std::nullopt;
 
   const Scales of_a = scales_of(s.a, 0), of_b = scales_of(s.b, 7);
   const bool blocked = of_a == Scales::blocks && of_b == Scales::blocks;
-  if (blocked ? bias || s.alpha != 1.0f : of_a >= Scales::blocks || of_b >= Scales::blocks) return false;
-  if (of_b == Scales::rows && !is_aligned(p.b.scale)) return false;
+  if (blocked ? bias || s.alpha != 1.0f : of_a >= Scales::blocks || of_b >= Scales::blocks) return std::nullopt;
+  if (of_b == Scales::rows && !is_aligned(p.b.scale)) return std::nullopt;
+  return ScaledGemm90Plan{.out = *out,
+                          .blocked = blocked,
+                          .swap_ab = s.m <= (blocked ? kFewRowsInBlocks : kFewRows),
+                          .scale_m = of_a == Scales::rows,
+                          .scale_n = of_b == Scales::rows};
+}
 
-  const Gemm90Epilogue epilogue{.alpha = s.alpha,
+void launch_scaled_gemm90(const ScaledProduct& p, const ScaledGemm90Plan& plan) {
+  const Gemm90Epilogue epilogue{.alpha = p.space.alpha,
                                 .activation = ActivationCode::none,
-                                .scale_m = of_a == Scales::rows,
-                                .scale_n = of_b == Scales::rows};
-  if (s.m <= (blocked ? kFewRowsInBlocks : kFewRows))
-    launch_few(p, *out, blocked, epilogue);
+                                .scale_m = plan.scale_m,
+                                .scale_n = plan.scale_n};
+  if (plan.swap_ab)
+    launch_few(p, plan.out, plan.blocked, epilogue);
   else
-    launch_tiles(p, *out, blocked, epilogue);
-  return true;
+    launch_tiles(p, plan.out, plan.blocked, epilogue);
 }
 
 }  // namespace gpukit::cuda

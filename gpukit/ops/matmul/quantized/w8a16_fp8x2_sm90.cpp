@@ -171,13 +171,14 @@ std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCode
   return best;
 }
 
+bool has_parts_plan(const ScaledProduct& product) {
+  return plan_parts(product, gemv_codes_chip(product), true).has_value();
+}
+
 bool launch_parts(const ScaledProduct& product) {
   const ScaledSpace& s = product.space;
   const Device device = product.out.device();
-  const driver::DeviceProperties& properties = product.out.context().properties();
-  const GemvCodesChip chip = {.sm_count = runtime::current_sm_count(device),
-                              .shared_per_block = properties.shared_per_block_optin,
-                              .sm_major = properties.sm_major};
+  const GemvCodesChip chip = gemv_codes_chip(product);
   auto plan = plan_parts(product, chip, true);
   if (!plan) return false;
   // Of this call: its two kernels are submitted one after the other, and another thread's may come between them.

@@ -32,5 +32,6 @@ bool is_parted_by_default(const ScaledSpace& space);
 
 /// Launches the product and gives true, or false where there is no plan for it.
 bool launch_parts(const ScaledProduct& product);
+bool has_parts_plan(const ScaledProduct& product);
 
 }  // namespace gpukit::cuda
