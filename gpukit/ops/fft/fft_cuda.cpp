@@ -1,0 +1,196 @@
+#include <algorithm>
+
+#include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/common/workspace.h"
+#include "gpukit/ops/fft/fft_impl.h"
+#include "gpukit/ops/fft/fft_params.cuh"
+#include "gpukit/ops/fft/fft_plan.h"
+
+namespace gpukit::cuda {
+
+namespace {
+
+using fft::Elements;
+using fft::Transform;
+
+const jit::KernelSet kernels("gpukit/ops/fft/fft.cuh",
+                             {"gpukit::fft_rows<{T}>", "gpukit::fft_roots<{T}>", "gpukit::fft_chirp<{T}>",
+                              "gpukit::fft_modulate<{T}>", "gpukit::fft_convolve<{T}>", "gpukit::fft_demodulate<{T}>"},
+                             {DType::float32, DType::float64});
+enum Kernel { kRows, kRoots, kChirp, kModulate, kConvolve, kDemodulate };
+
+constexpr int kBlock = 256;
+constexpr int64_t kMaxRows = 64;  // kMaxBlockRows of the kernel
+
+struct Work {
+  const char* op;
+  DType real;
+  Device device;
+  Temporaries& temporaries;
+  DType complex() const { return real == DType::float64 ? DType::complex128 : DType::complex64; }
+  int64_t point_bytes() const { return real == DType::float64 ? 16 : 8; }
+  /// The longest row of one pass: two buffers of it fit every chip's shared memory up to here.
+  int64_t limit() const { return real == DType::float64 ? 2048 : 4096; }
+};
+
+jit::LaunchConfig over(int64_t size) {
+  return {.grid_x = static_cast<unsigned>(std::min<int64_t>(ceil_div(size, kBlock), 1 << 20)), .block_x = kBlock};
+}
+
+Array roots(Work& w, int64_t n, int64_t count, int64_t stride) {
+  const Array table = w.temporaries.empty({count}, w.complex(), w.device);
+  jit::launch(kernels.get(kRoots, w.real), w.device, over(count), write(table), count, stride, n);
+  return table;
+}
+
+FftSide side_of(const Array& a, int axis, Elements elements, bool conjugate, int64_t n) {
+  FftSide side{};
+  side.columns = 1;
+  side.index_step = 1;
+  side.step = a.strides()[axis];
+  side.length = a.shape()[axis];
+  side.mirror = elements == Elements::hermitian ? n : 0;
+  side.real = elements == Elements::real ? 1 : 0;
+  side.conjugate = conjugate ? 1 : 0;
+  for (int i = 0; i < a.ndim(); ++i) {
+    if (i == axis) continue;
+    side.shape[side.rank] = a.shape()[i];
+    side.strides[side.rank++] = a.strides()[i];
+  }
+  const bool near = side.rank > 0 && side.strides[side.rank - 1] == 1 && side.shape[side.rank - 1] > 1;
+  side.row_fastest = near && side.step != 1 ? 1 : 0;
+  return side;
+}
+
+/// Rows of `length` points, one behind the other.
+FftSide plain_side(int64_t rows, int64_t length) {
+  FftSide side{};
+  side.columns = side.index_step = side.step = 1;
+  side.length = length;
+  side.rank = 1;
+  side.shape[0] = rows;
+  side.strides[0] = length;
+  return side;
+}
+
+/// `count` rows of each line lie side by side.
+FftSide in_columns(FftSide side, int64_t count) {
+  side.columns = side.index_step = count;
+  side.row_fastest = 1;
+  return side;
+}
+
+void one_pass(Work& w, const Array& out, const FftSide& to, const Array& x, const FftSide& from, int64_t rows,
+              int64_t n, double scale, int64_t whole) {
+  FftParams p{};
+  p.rows = rows;
+  p.n = static_cast<int32_t>(n);
+  std::vector<int> factors = fft::radices(n);
+  if (factors.empty()) factors.push_back(1);
+  p.num_radices = static_cast<int32_t>(factors.size());
+  std::copy(factors.begin(), factors.end(), p.radices);
+  p.scale = scale;
+  p.in = from;
+  p.out = to;
+  p.twiddle = whole != 0 ? 1 : 0;
+  const int64_t spread = n + (n >> (w.real == DType::float64 ? 3 : 4)) + 1;
+  const int64_t row_bytes = 2 * spread * w.point_bytes();
+  // Rows that lie side by side are read together; short ones share a block.
+  const int64_t wanted = from.row_fastest || to.row_fastest ? std::max<int64_t>(16, 2048 / n) : 2048 / n;
+  constexpr int64_t kSharedBytes = 88 << 10;
+  const int64_t fitting = std::max<int64_t>(1, kSharedBytes / row_bytes);
+  p.rows_per_block = static_cast<int32_t>(std::clamp<int64_t>(wanted, 1, std::min({fitting, kMaxRows, rows})));
+  const int64_t work = p.rows_per_block * n / factors.back();
+  const auto block = static_cast<unsigned>(std::clamp<int64_t>(ceil_div(work, 64) * 32, 64, 512));
+  const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(ceil_div(rows, p.rows_per_block)),
+                                 .block_x = block,
+                                 .shared_bytes = static_cast<unsigned>(p.rows_per_block * row_bytes)};
+  const Array table = roots(w, n, n, 1);
+  if (whole == 0) {
+    jit::launch(kernels.get(kRows, w.real), w.device, config, write(out), read(x), read(table), read(table),
+                read(table), p);
+    return;
+  }
+  const Array fine = roots(w, whole, std::min(whole, kFineRoots), 1);
+  const Array coarse = roots(w, whole, ceil_div(whole, kFineRoots), kFineRoots);
+  jit::launch(kernels.get(kRows, w.real), w.device, config, write(out), read(x), read(table), read(fine), read(coarse),
+              p);
+}
+
+void smooth(Work& w, const Array& out, const FftSide& to, const Array& x, const FftSide& from, int64_t rows, int64_t n,
+            double scale) {
+  if (n <= w.limit()) {
+    one_pass(w, out, to, x, from, rows, n, scale, 0);
+    return;
+  }
+  // n = first * second: columns of `first` points, then rows of `second`, read and written where they lie.
+  int64_t first = fft::balanced_divisor(n, w.limit());
+  const bool last = first != 0;
+  if (!last) first = fft::largest_divisor(n, w.limit());
+  const int64_t second = n / first;
+  const Array middle = w.temporaries.empty({rows, n}, w.complex(), w.device);
+  one_pass(w, middle, in_columns(plain_side(rows, n), second), x, in_columns(from, second), rows * second, first, 1.0,
+           n);
+  if (last) {
+    one_pass(w, out, in_columns(to, first), middle, plain_side(rows * first, second), rows * first, second, scale, 0);
+    return;
+  }
+  const Array done = w.temporaries.empty({rows, n}, w.complex(), w.device);
+  smooth(w, done, plain_side(rows * first, second), middle, plain_side(rows * first, second), rows * first, second,
+         1.0);
+  // Transforms of one point put the results where they belong: frequency k2 first + k1 lies at [k1, k2].
+  FftSide turned = plain_side(rows, n);
+  turned.length = 1;
+  turned.rank = 3;
+  turned.shape[1] = second;
+  turned.shape[2] = first;
+  turned.strides[1] = 1;
+  turned.strides[2] = second;
+  FftSide placed = to;
+  placed.columns = n;
+  one_pass(w, out, placed, done, turned, rows * n, 1, scale, 0);
+}
+
+void bluestein(Work& w, const Array& out, const FftSide& to, const Array& x, const FftSide& from, int64_t rows,
+               int64_t n, double scale) {
+  const int64_t m = fft::convolution_length(n);
+  const Array chirp = w.temporaries.empty({n}, w.complex(), w.device);
+  const Array taps = w.temporaries.empty({m}, w.complex(), w.device);
+  const Array filter = w.temporaries.empty({m}, w.complex(), w.device);
+  jit::launch(kernels.get(kChirp, w.real), w.device, over(m), write(chirp), write(taps), n, m);
+  smooth(w, filter, plain_side(1, m), taps, plain_side(1, m), 1, m, 1.0);
+  // Some rows at a time, so that the workspace stays small.
+  constexpr int64_t kChunkPoints = int64_t{1} << 24;
+  const int64_t chunk = std::clamp<int64_t>(kChunkPoints / m, 1, rows);
+  for (int64_t begin = 0; begin < rows; begin += chunk) {
+    const int64_t count = std::min(chunk, rows - begin);
+    Temporaries inner(w.op);
+    Work part{w.op, w.real, w.device, inner};
+    const Array a = inner.empty({count, m}, w.complex(), w.device);
+    const Array b = inner.empty({count, m}, w.complex(), w.device);
+    jit::launch(kernels.get(kModulate, w.real), w.device, over(count * m), write(a), read(x), read(chirp), begin, count,
+                n, m, from);
+    smooth(part, b, plain_side(count, m), a, plain_side(count, m), count, m, 1.0);
+    jit::launch(kernels.get(kConvolve, w.real), w.device, over(count * m), write(b), read(filter), count * m, m);
+    smooth(part, a, plain_side(count, m), b, plain_side(count, m), count, m, 1.0 / static_cast<double>(m));
+    jit::launch(kernels.get(kDemodulate, w.real), w.device, over(count * n), write(out), read(a), read(chirp), begin,
+                count, n, m, scale, to);
+  }
+}
+
+}  // namespace
+
+void fourier(const char* op, const Array& out, const Array& x, int axis, const Transform& t) {
+  Temporaries temporaries(op);
+  Work w{op, real_of(out.dtype()), out.device(), temporaries};
+  const int64_t rows = out.size() / out.shape()[axis];
+  const FftSide from = side_of(x, axis, t.input, t.conjugate_input, t.n);
+  const FftSide to = side_of(out, axis, t.output, t.conjugate_output, t.n);
+  if (fft::is_smooth(t.n))
+    smooth(w, out, to, x, from, rows, t.n, t.scale);
+  else
+    bluestein(w, out, to, x, from, rows, t.n, t.scale);
+}
+
+}  // namespace gpukit::cuda
