@@ -467,3 +467,19 @@ def test_sliced_kernels_on_the_gpu():
     slices = [r for r in controller.records() if r["note"].startswith("slice ")]
     assert len(slices) >= 3
     controller.detach(stream)
+
+
+def test_arguments_that_change_their_own_list_are_read_once():
+    d = runtime.dispatch.KernelDispatcher()
+    values = [1]
+
+    class Growing:
+        def __index__(self):
+            values.extend(range(1000))
+            return 2
+
+    values += [Growing(), 3]
+    request = d.queue_for_task("t", 0x10, runtime.dispatch.LaunchConfig(), values)
+    assert d.get_request(request).args == [1, 2, 3]
+    with pytest.raises(TypeError, match="args"):
+        d.queue(0x10, runtime.dispatch.LaunchConfig(), args=5)

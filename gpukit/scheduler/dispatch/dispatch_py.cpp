@@ -6,6 +6,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "gpukit/python/arguments.h"
+#include "gpukit/python/bind.h"
 #include "gpukit/python/notify.h"
 #include "gpukit/python/objects.h"
 #include "gpukit/runtime/gate_cost.h"
@@ -105,7 +107,13 @@ void bind_requests(nb::module_& m) {
       });
 }
 
-using Arguments = std::optional<std::vector<uint64_t>>;
+using Arguments = python::Shown<"collections.abc.Sequence[int] | None">;
+
+/// The items as they are now: code that reading one of them runs may change the list.
+std::vector<uint64_t> to_arguments(const char* op, nb::handle value) {
+  if (value.is_none()) return {};
+  return nb::cast<std::vector<uint64_t>>(python::to_items(op, "args", value));
+}
 
 void bind_dispatcher(nb::module_& m) {
   nb::class_<KernelDispatcher>(m, "KernelDispatcher",
@@ -119,14 +127,14 @@ void bind_dispatcher(nb::module_& m) {
           "queue",
           [](KernelDispatcher& d, uint64_t handle, const LaunchConfig& config, Arguments args,
              std::optional<std::string> task, int64_t priority) {
-            return d.queue(handle, config, args.value_or(std::vector<uint64_t>()), task, priority);
+            return d.queue(handle, config, to_arguments("queue", args), task, priority);
           },
           "kernel_handle"_a, "config"_a, "args"_a = nb::none(), "task_id"_a = nb::none(), "priority"_a = 0,
           "Asks for a launch; returns its id.")
       .def(
           "queue_for_task",
           [](KernelDispatcher& d, const std::string& task, uint64_t handle, const LaunchConfig& config,
-             Arguments args) { return d.queue(handle, config, args.value_or(std::vector<uint64_t>()), task); },
+             Arguments args) { return d.queue(handle, config, to_arguments("queue_for_task", args), task); },
           "task_id"_a, "kernel_handle"_a, "config"_a, "args"_a = nb::none())
       .def("get_ready", &KernelDispatcher::get_ready, "max"_a, "What may be launched now. Changes nothing.")
       .def("mark_launched", &KernelDispatcher::mark_launched, "id"_a, "False when it may not be launched now.")
