@@ -120,8 +120,7 @@ std::vector<Step> steps_of(const Form& form, const Array& x, const Sizes& s, con
     if (count > x.ndim()) throw ShapeError(form.op, "s", "name no more axes than x has", s->str());
     for (int i = x.ndim() - count; i < x.ndim(); ++i) named.push_back(i);
   }
-  if (s && s->rank() != named.rank())
-    throw ShapeError(form.op, "s", "have one size for each of the axes", s->str());
+  if (s && s->rank() != named.rank()) throw ShapeError(form.op, "s", "have one size for each of the axes", s->str());
   if (named.empty()) throw ShapeError(form.op, "axes", "name at least one axis", named.str());
   std::vector<Step> steps;
   bool seen[kMaxRank] = {};

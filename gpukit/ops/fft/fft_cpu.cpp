@@ -30,8 +30,8 @@ template <typename T>
 struct Plan {
   int64_t n = 1;
   std::vector<int> radices;
-  std::vector<Point<T>> roots;                         // e^(-2 pi i k / n), rounded from float64
-  std::vector<Point<T>> chirp, filter;                 // e^(-pi i k^2 / n), and the transform of its conjugate
+  std::vector<Point<T>> roots;          // e^(-2 pi i k / n), rounded from float64
+  std::vector<Point<T>> chirp, filter;  // e^(-pi i k^2 / n), and the transform of its conjugate
   std::shared_ptr<const Plan<T>> inner;
   int64_t scratch() const { return inner ? 2 * inner->n : n; }
   size_t bytes() const { return (roots.size() + chirp.size() + filter.size()) * sizeof(Point<T>); }

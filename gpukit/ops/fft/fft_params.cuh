@@ -11,10 +11,10 @@ inline constexpr int kMaxRadices = 16;
 struct FftSide {
   int64_t columns;
   int64_t index_step;
-  int64_t step;       // elements between positions
-  int64_t length;     // positions there are: beyond them zeros are read and nothing is written
-  int64_t mirror;     // not 0: the length of which only the lower half is there, the upper its mirror
-  int32_t real;       // elements are reals
+  int64_t step;    // elements between positions
+  int64_t length;  // positions there are: beyond them zeros are read and nothing is written
+  int64_t mirror;  // not 0: the length of which only the lower half is there, the upper its mirror
+  int32_t real;    // elements are reals
   int32_t conjugate;
   int32_t row_fastest;  // neighbouring rows lie closer than neighbouring elements
   int32_t rank;

@@ -67,8 +67,8 @@ int64_t balanced_divisor(int64_t n, int64_t limit) {
   int64_t best = 0;
   for (int64_t d : divisors_up_to(n, limit)) {
     if (n / d > limit) continue;
-    if (best == 0 || std::abs(std::log(static_cast<double>(d) / root)) <
-                         std::abs(std::log(static_cast<double>(best) / root)))
+    if (best == 0 ||
+        std::abs(std::log(static_cast<double>(d) / root)) < std::abs(std::log(static_cast<double>(best) / root)))
       best = d;
   }
   return best;

@@ -1,0 +1,7 @@
+"""Sound: spectra, mel bands, files."""
+
+from __future__ import annotations
+
+from pygpukit._core._audio import log_mel_whisper, read_wav, write_wav
+
+__all__ = ["log_mel_whisper", "read_wav", "write_wav"]
