@@ -20,9 +20,9 @@ MODULES = (gp.ops, gp.random)
 
 
 def with_out(module):
-    """The functions of a module that take ``out``, by the signatures they are bound with."""
+    """The functions of a module that may be given ``out``, by the signatures they are bound with."""
     signatures = {name: str(getattr(getattr(module, name), "__nb_signature__", "")) for name in module.__all__}
-    return {name for name, text in signatures.items() if re.search(r"\bout: ", text)}
+    return {name for name, text in signatures.items() if re.search(r"\bout: [^:]*\| None", text)}
 
 
 def of_case(case, dtype, layout):

@@ -1,4 +1,6 @@
 #include "gpukit/ops/norm/norm.h"
+
+#include "gpukit/ops/norm/norm_residual.h"
 #include "gpukit/python/bind.h"
 
 namespace gpukit {
@@ -24,6 +26,33 @@ void bind_norm(nb::module_& m) {
       },
       "input"_a, "gamma"_a, "eps"_a = 1e-5, nb::kw_only(), "out"_a = nb::none(),
       "x / sqrt(mean(x^2) + eps) * gamma over the last axis.");
+  m.def(
+      "rmsnorm_residual",
+      [](const ArrayObject& input, const ArrayObject& residual, const ArrayObject& gamma, double eps, ArrayArg out,
+         ArrayArg sum) {
+        constexpr const char* kOp = "rmsnorm_residual";
+        const Array& x = to_array(kOp, "input", input);
+        const Array& r = to_array(kOp, "residual", residual);
+        const Array& g = to_array(kOp, "gamma", gamma);
+        const Array* s = to_optional_array(kOp, "sum", sum);
+        return with_out(kOp, out, [&](const Array* target) { return rmsnorm_residual(x, r, g, eps, target, s); });
+      },
+      "input"_a, "residual"_a, "gamma"_a, "eps"_a = 1e-5, nb::kw_only(), "out"_a = nb::none(), "sum"_a = nb::none(),
+      "rmsnorm(input + residual, gamma); `sum` gets input + residual and may be residual itself.");
+  m.def(
+      "layernorm_residual",
+      [](const ArrayObject& input, const ArrayObject& residual, const ArrayObject& gamma, const ArrayObject& beta,
+         double eps, ArrayArg out, ArrayArg sum) {
+        constexpr const char* kOp = "layernorm_residual";
+        const Array& x = to_array(kOp, "input", input);
+        const Array& r = to_array(kOp, "residual", residual);
+        const Array& g = to_array(kOp, "gamma", gamma);
+        const Array& b = to_array(kOp, "beta", beta);
+        const Array* s = to_optional_array(kOp, "sum", sum);
+        return with_out(kOp, out, [&](const Array* target) { return layernorm_residual(x, r, g, b, eps, target, s); });
+      },
+      "input"_a, "residual"_a, "gamma"_a, "beta"_a, "eps"_a = 1e-5, nb::kw_only(), "out"_a = nb::none(),
+      "sum"_a = nb::none(), "layernorm(input + residual, gamma, beta); `sum` gets input + residual.");
   m.def(
       "bias_add_inplace",
       [](const ArrayObject& output, const ArrayObject& bias) {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-# The sub-module first: afterwards the name means the function.
+# The sub-modules first: afterwards the names mean the functions.
+from pygpukit.ops import embedding as _embedding  # noqa: F401  # isort: skip
 from pygpukit.ops import matmul as _matmul  # noqa: F401  # isort: skip
 from pygpukit import _core, compat
 from pygpukit._core import *  # noqa: F403

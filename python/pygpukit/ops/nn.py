@@ -1,25 +1,55 @@
-"""Activations and normalisations."""
+"""Activations, normalisations and positions."""
 
 from __future__ import annotations
 
 from pygpukit._core import (
     bias_add_inplace,
+    geglu,
+    geglu_packed,
     gelu,
+    gelu_erf,
     layernorm,
+    layernorm_residual,
+    leaky_relu,
+    qkv_rope_append,
     relu2,
     rmsnorm,
+    rmsnorm_residual,
+    rope,
+    rope_inplace,
+    rope_inplace_f32table,
+    rope_tables,
     sigmoid,
     silu,
+    snake,
+    split_qkv_batch,
+    swiglu,
+    swiglu_packed,
     tanh,
 )
 
 __all__ = [
     "bias_add_inplace",
+    "geglu",
+    "geglu_packed",
     "gelu",
+    "gelu_erf",
     "layernorm",
+    "layernorm_residual",
+    "leaky_relu",
+    "qkv_rope_append",
     "relu2",
     "rmsnorm",
+    "rmsnorm_residual",
+    "rope",
+    "rope_inplace",
+    "rope_inplace_f32table",
+    "rope_tables",
     "sigmoid",
     "silu",
+    "snake",
+    "split_qkv_batch",
+    "swiglu",
+    "swiglu_packed",
     "tanh",
 ]

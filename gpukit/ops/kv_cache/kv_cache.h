@@ -1,0 +1,16 @@
+// Keys and values of sequences, as attention reads them.
+#pragma once
+
+#include "gpukit/array/array.h"
+
+namespace gpukit {
+
+/// Paged when block_tables is defined: token t of sequence s lies at [block_tables[s][t / page_size], t % page_size].
+struct KvCache {
+  Array k, v;  // paged: [pages, page_size, kv_heads, dim]; contiguous: [sequences, max_tokens, kv_heads, dim]
+  Array k_scale, v_scale;  // float8_e4m3: float32 [kv_heads], static; int8: float32 [pages or sequences, page_size or
+                           // max_tokens, kv_heads]; else undefined
+  Array block_tables;      // int32 [sequences, max_pages], or undefined
+};
+
+}  // namespace gpukit
