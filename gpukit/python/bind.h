@@ -72,11 +72,13 @@ int64_t to_int(const char* op, const char* argument, nb::handle value);
 std::optional<int64_t> to_optional_int(const char* op, const char* argument, nb::handle value);
 /// One number, not a sequence: an int, anything else with __index__, an array of no dimensions.
 bool is_one_int(nb::handle value);
+/// Items of an argument at most: an array of the host can claim more than memory holds, without having them.
+inline constexpr size_t kMaxItems = size_t{1} << 22;
 /// The items a sequence or iterator has now: code that reading one of them runs cannot change the others. Throws
 /// TypeError naming op and argument for anything else, ShapeError for more than `limit`.
-nb::tuple to_items(const char* op, const char* argument, nb::handle value, size_t limit = SIZE_MAX);
+nb::tuple to_items(const char* op, const char* argument, nb::handle value, size_t limit = kMaxItems);
 /// An int, or a sequence of at most `limit` ints. Every list of sizes, axes, counts and indices comes through here.
-std::vector<int64_t> to_ints(const char* op, const char* argument, nb::handle value, size_t limit = SIZE_MAX);
+std::vector<int64_t> to_ints(const char* op, const char* argument, nb::handle value, size_t limit = kMaxItems);
 /// The same for shapes. Throws TypeError / ShapeError naming op.
 Dims to_dims(const char* op, nb::handle value, const char* argument = "shape");
 IntTuple from_dims(const Dims& dims);

@@ -210,6 +210,9 @@ nb::tuple to_items(const char* op, const char* argument, nb::handle value, size_
   const bool text = PyUnicode_Check(p) || PyBytes_Check(p) || PyByteArray_Check(p);
   if (text || (!PySequence_Check(p) && !PyIter_Check(p)))
     throw nb::type_error((std::string(op) + ": " + argument + " must be a sequence, got " + class_of(value)).c_str());
+  const Py_ssize_t claimed = PyIter_Check(p) ? 0 : PyObject_Size(p);
+  if (claimed < 0) nb::raise_python_error();
+  check(static_cast<size_t>(claimed));
   // Item by item: a length may be a lie, and there may be no end.
   nb::list items;
   for (nb::handle item : nb::iter(value)) {

@@ -538,3 +538,20 @@ def test_a_handler_that_returns_lets_the_work_go_on():
         assert total == 2**31 and seen and set(seen) == {16.0}, (total, seen)
         """
     )
+
+
+def test_items_are_bounded_before_they_are_read():
+    """An array can claim more items than memory holds."""
+    many = gp.broadcast_to(gp.ones(1, "bool"), (2**58,))
+    with pytest.raises(ValueError, match="split: indices_or_sections must have at most"):
+        gp.split(gp.ones(8), many)
+    with pytest.raises(ValueError, match="repeat: repeats must have at most"):
+        gp.repeat(gp.ones(0), gp.broadcast_to(gp.ones(1, "uint8"), (2**30, 2**20)))
+
+
+def test_bytes_of_a_bool_array_are_true_or_false():
+    """Memory that nobody wrote, or that had another dtype."""
+    with gp.device("cpu"):
+        x = gp.bitcast(gp.from_numpy(np.array([0, 1, 3, 255], np.uint8)), gp.bool_)
+    assert x.astype("int32").to_numpy().tolist() == [0, 1, 1, 1]
+    assert gp.cumsum(x, dtype="uint32").to_numpy().tolist() == [0, 1, 2, 3]

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <type_traits>
 
 #include "gpukit/base/scalar.h"
 #include "gpukit/ops/common/cpu.h"
@@ -34,6 +35,15 @@ void map_rows(const char* name, const Array& out, std::initializer_list<ElementI
 
 // Row functions. The output may be an input's own memory: elements do not depend on one another.
 
+/// The memory of a bool array may hold any byte (empty, bitcast): whatever is not 0 is true.
+template <typename T>
+T element(const T* p, int64_t i) {
+  if constexpr (std::is_same_v<T, bool>)
+    return reinterpret_cast<const unsigned char*>(p)[i] != 0;
+  else
+    return p[i];
+}
+
 /// F::of(a)
 template <typename F, typename Out, typename A>
 void map1_row(const Row& row) {
@@ -41,10 +51,10 @@ void map1_row(const Row& row) {
   const A* a = row.at<const A>(1);
   if (row.step[0] == 1 && row.step[1] == 1) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < row.size; ++i) out[i] = F::of(a[i]);
+    for (int64_t i = 0; i < row.size; ++i) out[i] = F::of(element(a, i));
     return;
   }
-  for (int64_t i = 0; i < row.size; ++i) out[i * row.step[0]] = F::of(a[i * row.step[1]]);
+  for (int64_t i = 0; i < row.size; ++i) out[i * row.step[0]] = F::of(element(a, i * row.step[1]));
 }
 
 /// F::of(a, b)
@@ -55,16 +65,16 @@ void map2_row(const Row& row) {
   const B* b = row.at<const B>(2);
   if (row.step[0] == 1 && row.step[1] == 1 && row.step[2] == 1) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < row.size; ++i) out[i] = F::of(a[i], b[i]);
+    for (int64_t i = 0; i < row.size; ++i) out[i] = F::of(element(a, i), element(b, i));
     return;
   }
   if (row.step[0] == 1 && row.step[1] == 1 && row.step[2] == 0) {
-    const B y = *b;
+    const B y = element(b, 0);
 #pragma GCC ivdep
-    for (int64_t i = 0; i < row.size; ++i) out[i] = F::of(a[i], y);
+    for (int64_t i = 0; i < row.size; ++i) out[i] = F::of(element(a, i), y);
     return;
   }
-  for (int64_t i = 0; i < row.size; ++i) out[i * row.step[0]] = F::of(a[i * row.step[1]], b[i * row.step[2]]);
+  for (int64_t i = 0; i < row.size; ++i) out[i * row.step[0]] = F::of(element(a, i * row.step[1]), element(b, i * row.step[2]));
 }
 
 /// F::of(a, b, c)
@@ -75,7 +85,8 @@ void map3_row(const Row& row) {
   const B* b = row.at<const B>(2);
   const C* c = row.at<const C>(3);
   for (int64_t i = 0; i < row.size; ++i)
-    out[i * row.step[0]] = F::of(a[i * row.step[1]], b[i * row.step[2]], c[i * row.step[3]]);
+    out[i * row.step[0]] =
+        F::of(element(a, i * row.step[1]), element(b, i * row.step[2]), element(c, i * row.step[3]));
 }
 
 }  // namespace cpu

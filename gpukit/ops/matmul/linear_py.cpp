@@ -30,6 +30,9 @@ Array to_optional(const char* argument, nb::handle value) {
 
 /// Median microseconds of one of `calls` calls into `out` on an idle stream, the wait not counted.
 double time_linear(const Array& input, const Array& weight, const Array& out, int calls, int rounds) {
+  if (calls < 1 || rounds < 1)
+    throw ArgumentError("_time_linear", "calls and rounds", "be positive",
+                        std::to_string(calls) + " and " + std::to_string(rounds));
   std::vector<double> samples;
   for (int round = 0; round < rounds + 1; ++round) {
     runtime::synchronize(*runtime::current_stream(out.device()), "time_linear");
