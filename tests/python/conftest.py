@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,6 +34,18 @@ def device(request):
     """Runs the test on each device present; new arrays go there."""
     with gp.device(request.param):
         yield gp.device(request.param)
+
+
+@pytest.fixture(scope="session")
+def assets():
+    """The folder of real weights, tokenizers and speech that PYGPUKIT_ASSETS names."""
+    folder = os.environ.get("PYGPUKIT_ASSETS")
+    if folder and Path(folder).is_dir():
+        return Path(folder)
+    reason = f"PYGPUKIT_ASSETS is {folder!r}: no folder of real weights"
+    if os.environ.get("PYGPUKIT_REQUIRE_ASSETS", "") not in ("", "0"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
 
 
 @pytest.fixture
