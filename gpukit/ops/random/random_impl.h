@@ -2,7 +2,7 @@
 // empty.
 #pragma once
 
-#include "gpukit/ops/random/philox.cuh"
+#include "gpukit/ops/common/philox.cuh"
 #include "gpukit/ops/random/random.h"
 
 namespace gpukit {
