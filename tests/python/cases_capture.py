@@ -107,6 +107,22 @@ def swiglu(rng: np.random.Generator) -> Arrays:
     return normal((9, 64), (48, 64), (48, 64), dtype="bfloat16")(rng)
 
 
+def sample(rng: np.random.Generator) -> Arrays:
+    rows, vocab = 7, 3000
+    integers = [rng.integers(0, 40, rows), rng.integers(0, 9, rows), rng.integers(-1, vocab, (rows, 20))]
+    return [
+        *normal((rows, vocab))(rng),
+        upload(rng.uniform(0.5, 2, rows), "float32"),
+        upload(rng.uniform(0.5, 1, rows), "float32"),
+        upload(rng.uniform(1, 2, rows), "float32"),
+        *(upload(x, "int32") for x in integers),
+        upload(rng.integers(0, 2**40, rows), "uint64"),
+    ]
+
+
+SAMPLE_NAMES = ("logits", "temperature", "top_p", "repetition_penalty", "top_k", "position", "history", "seed")
+
+
 MANY_COUNTS = [1, 3, 0, 2] * 5
 
 CALLS = [
@@ -181,6 +197,8 @@ CALLS = [
     scaled("bf16 by fp8", 9, 64, 512, None, "fp8_e4m3", block="row"),
     grouped("few", 9, "bfloat16"),
     grouped("many", 300, "bfloat16"),
+    Call("sample", sample, lambda arrays, **more: gp.sample(**dict(zip(SAMPLE_NAMES, arrays, strict=True)), **more)),
+    plain("sample", turned((5, 300), dtype="bfloat16"), "greedy", temperature=0.0),
     random("normal"),
     random("uniform", dtype="float16"),
     random("randint", low=0, high=100),

@@ -54,11 +54,11 @@ struct MoeOptions {
   Array ids;                  // int32 [tokens]: a token with a negative id is padding, goes nowhere and becomes 0
 };
 
-/// For each token x of [tokens, hidden] (float16, bfloat16, float32): the sum over its k experts, largest gate first, of
-/// gate * (silu(x @ gate.T) * (x @ up.T)) @ down.T, and the shared expert's last. Router and gates are float32; among
-/// equal logits the lowest expert comes first; NaN comes last. What an expert gives is rounded to x's dtype, the sum
-/// once more. A token's result does not depend on those beside it as far as matmul's and grouped_matmul's do not. With
-/// `out` nothing is allocated. Throws ShapeError, DTypeError, DeviceError, ArgumentError.
+/// For each token x of [tokens, hidden] (float16, bfloat16, float32): the sum over its k experts, largest gate first,
+/// of gate * (silu(x @ gate.T) * (x @ up.T)) @ down.T, and the shared expert's last. Router and gates are float32;
+/// among equal logits the lowest expert comes first; NaN comes last. What an expert gives is rounded to x's dtype, the
+/// sum once more. A token's result does not depend on those beside it as far as matmul's and grouped_matmul's do not.
+/// With `out` nothing is allocated. Throws ShapeError, DTypeError, DeviceError, ArgumentError.
 Array moe(const Array& x, const MoeWeights& weights, const MoeOptions& options, const Array* out = nullptr);
 
 /// The k largest of each row of logits [tokens, experts], largest first, and where they stand; equal ones by index, NaN

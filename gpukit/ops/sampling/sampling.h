@@ -59,8 +59,8 @@ struct SamplingParams {
 
 /// Written beside the tokens; what is not defined() is not computed.
 struct SamplingReport {
-  Array logprobs;                   // float32 [rows]: of the chosen token
-  Array top_ids, top_logprobs;      // int32, float32 [rows, n], n <= 256: the n likeliest, likeliest first
+  Array logprobs;               // float32 [rows]: of the chosen token
+  Array top_ids, top_logprobs;  // int32, float32 [rows, n], n <= 256: the n likeliest, likeliest first
 };
 
 /// A token for each row of `logits`, float16, bfloat16 or float32 [rows, vocab] (or [vocab]): int32 [rows] (or []). A
