@@ -3,6 +3,7 @@
 
 #include "gpukit/ops/activation/activation_impl.h"
 #include "gpukit/ops/common/map_cpu.h"
+#include "gpukit/ops/common/nonlinear.h"
 
 namespace gpukit::cpu {
 
@@ -10,28 +11,20 @@ namespace {
 
 template <typename T>
 struct GeluErf {
-  using C = compute_t<T>;
-  // By erfc: no cancellation in the tail.
-  static T of(T x) { return store<T>(C(0.5) * load(x) * std::erfc(load(x) * C(-0.7071067811865475244))); }
+  static T of(T x) { return store<T>(gelu_erf_of(load(x))); }
 };
 template <typename T>
 struct LeakyRelu {
   using C = compute_t<T>;
-  static T of(T a, C slope) { return store<T>(load(a) > 0 ? load(a) : load(a) * slope); }
+  static T of(T a, C slope) { return store<T>(leaky_relu_of(load(a), slope)); }
 };
 template <typename T>
 struct Swiglu {
-  using C = compute_t<T>;
-  static T of(T gate, T up) { return store<T>(load(gate) / (C(1) + std::exp(-load(gate))) * load(up)); }
+  static T of(T gate, T up) { return store<T>(silu_of(load(gate)) * load(up)); }
 };
 template <typename T>
 struct Geglu {
-  using C = compute_t<T>;
-  static T of(T gate, T up) {
-    const C x = load(gate);
-    const C slope = std::fma(x * x, C(0.07135481627260025), C(1.5957691216057308));
-    return store<T>(x / (C(1) + std::exp(-x * slope)) * load(up));
-  }
+  static T of(T gate, T up) { return store<T>(gelu_of(load(gate)) * load(up)); }
 };
 template <typename T>
 struct Snake {

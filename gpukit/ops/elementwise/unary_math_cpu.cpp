@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "gpukit/ops/common/nonlinear.h"
 #include "gpukit/ops/elementwise/unary_impl.h"
 
 namespace gpukit::cpu {
@@ -27,9 +28,8 @@ GPUKIT_MATH(Log10, std::log10(x))
 GPUKIT_MATH(Sqrt, std::sqrt(x))
 GPUKIT_MATH(Rsqrt, R(1) / std::sqrt(x))
 GPUKIT_MATH(Sigmoid, R(1) / (R(1) + std::exp(-x)))
-GPUKIT_MATH(Silu, x / (R(1) + std::exp(-x)))
-// 0.5 x (1 + tanh(u)) as x / (1 + exp(-2u)): no cancellation in the tail.
-GPUKIT_MATH(Gelu, x / (R(1) + std::exp(-(x * std::fma(x * x, R(0.07135481627260025), R(1.5957691216057308))))))
+GPUKIT_MATH(Silu, silu_of(x))
+GPUKIT_MATH(Gelu, gelu_of(x))
 GPUKIT_MATH(Tanh, std::tanh(x))
 GPUKIT_MATH(Erf, std::erf(x))
 GPUKIT_MATH(Sin, std::sin(x))
