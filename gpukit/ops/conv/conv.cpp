@@ -1,0 +1,172 @@
+#include "gpukit/ops/conv/conv.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/workspace.h"
+#include "gpukit/ops/conv/conv_impl.h"
+#include "gpukit/ops/elementwise/copy.h"
+
+namespace gpukit {
+
+namespace {
+
+/// Sizes stay below this, so that no product of two overflows.
+constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+
+void check_number(const char* op, const char* argument, int64_t value, int64_t least) {
+  if (value < least || value > kMost)
+    throw ArgumentError(op, argument, "be at least " + std::to_string(least) + " and below 2^31",
+                        std::to_string(value));
+}
+
+void check_axis(const char* op, const ConvAxis& a) {
+  check_number(op, "length", a.in, 0);
+  check_number(op, "taps", a.taps, 1);
+  check_number(op, "stride", a.stride, 1);
+  check_number(op, "padding", a.padding, 0);
+  check_number(op, "dilation", a.dilation, 1);
+}
+
+int64_t reach(const ConvAxis& a) { return a.dilation * (a.taps - 1) + 1; }
+
+/// An axis whose result's size follows from the others.
+ConvAxis plain_axis(const char* op, int64_t in, int64_t taps, int64_t stride, int64_t padding, int64_t dilation) {
+  ConvAxis a{in, 0, taps, stride, padding, dilation};
+  check_axis(op, a);
+  const int64_t room = in + 2 * padding - reach(a);
+  if (room < 0)
+    throw ShapeError(op, "input", "reach over a kernel of " + std::to_string(reach(a)) + " with its padding",
+                     std::to_string(in + 2 * padding));
+  a.out = room / stride + 1;
+  return a;
+}
+
+struct Options {
+  const Array& bias;
+  int64_t groups;
+  ConvActivation activation;
+  double slope;
+};
+
+struct Sizes {
+  int64_t batches, in_channels, out_channels;  // of all groups
+};
+
+Sizes check_arrays(const char* op, const Array& input, const Array& weight, const Options& o, int ndim,
+                   bool transposed) {
+  check_floating(op, "input", input);
+  check_ndim(op, "input", input, ndim);
+  check_same_device(op, input, weight);
+  check_dtype(op, "weight", weight, input.dtype());
+  check_ndim(op, "weight", weight, ndim);
+  check_number(op, "groups", o.groups, 1);
+  const Dims &x = input.shape(), &w = weight.shape();
+  if (x[1] % o.groups != 0) throw ShapeError(op, "input", "have a multiple of groups as channels", x.str());
+  const int wanted_axis = transposed ? 0 : 1;
+  const int64_t wanted = transposed ? x[1] : x[1] / o.groups;
+  if (w[wanted_axis] != wanted)
+    throw ShapeError(op, "weight", "have size " + std::to_string(wanted) + " on axis " + std::to_string(wanted_axis),
+                     w.str());
+  if (!transposed && w[0] % o.groups != 0)
+    throw ShapeError(op, "weight", "have a multiple of groups on axis 0", w.str());
+  if (transposed) check_number(op, "out channels of a group", w[1], 0);
+  const int64_t out_channels = transposed ? w[1] * o.groups : w[0];
+  if (o.bias.defined()) {
+    check_same_device(op, input, o.bias);
+    check_dtype(op, "bias", o.bias, input.dtype());
+    check_shape(op, "bias", o.bias, {out_channels});
+  }
+  return {x[0], x[1], out_channels};
+}
+
+Array run(const char* op, const Array& input, const Array& weight, const Options& o, const Sizes& sizes,
+          const ConvAxis& rows, const ConvAxis& columns, bool transposed, const Array* out) {
+  const bool flat = input.ndim() == 3;
+  const Dims shape = flat ? Dims{sizes.batches, sizes.out_channels, columns.out}
+                          : Dims{sizes.batches, sizes.out_channels, rows.out, columns.out};
+  const Array target = result(op, out, shape, input.dtype(), input.device());
+  if (target.size() == 0) return target;
+  for (const Array* a : {&input, &weight, &o.bias})
+    if (a->defined() && may_share_memory(target, *a)) {
+      Temporaries temporaries(op);
+      const Array fresh = temporaries.empty_like(target);
+      run(op, input, weight, o, sizes, rows, columns, transposed, &fresh);
+      copy_into(target, fresh);
+      return target;
+    }
+
+  const Dims &x = input.strides(), &w = weight.strides(), &y = target.strides();
+  const int last = input.ndim() - 1;
+  ConvSpace s{};
+  s.batches = sizes.batches;
+  s.groups = o.groups;
+  s.in_channels = sizes.in_channels / o.groups;
+  s.out_channels = sizes.out_channels / o.groups;
+  s.rows = rows;
+  s.columns = columns;
+  s.phases = transposed ? columns.stride : 0;
+  s.x_batch = x[0];
+  s.x_channel = x[1];
+  s.x_row = flat ? 0 : x[2];
+  s.x_column = x[last];
+  s.out_batch = y[0];
+  s.out_channel = y[1];
+  s.out_row = flat ? 0 : y[2];
+  s.out_column = y[last];
+  s.w_out = transposed ? w[1] : w[0];
+  s.w_in = transposed ? w[0] : w[1];
+  s.w_group = transposed ? s.in_channels * w[0] : s.out_channels * w[0];
+  s.w_row = flat ? 0 : w[2];
+  s.w_column = w[last];
+  s.bias_step = o.bias.defined() ? o.bias.strides()[0] : 0;
+  s.activation = static_cast<int32_t>(o.activation);
+  s.slope = o.slope;
+  const ConvCall call{op, target, input, weight, o.bias, s};
+  switch (input.device().kind) {
+    case DeviceKind::cpu: cpu::conv(call); break;
+    case DeviceKind::cuda: cuda::conv(call); break;
+  }
+  return target;
+}
+
+constexpr ConvAxis kOneRow{1, 1, 1, 1, 0, 1};
+
+}  // namespace
+
+Array conv1d(const Array& input, const Array& weight, const ConvOptions& o, const Array* out) {
+  constexpr const char* kOp = "conv1d";
+  const Options options{o.bias, o.groups, o.activation, o.slope};
+  const Sizes sizes = check_arrays(kOp, input, weight, options, 3, false);
+  const ConvAxis columns = plain_axis(kOp, input.shape()[2], weight.shape()[2], o.stride, o.padding, o.dilation);
+  return run(kOp, input, weight, options, sizes, kOneRow, columns, false, out);
+}
+
+Array conv_transpose1d(const Array& input, const Array& weight, const ConvTransposeOptions& o, const Array* out) {
+  constexpr const char* kOp = "conv_transpose1d";
+  const Options options{o.bias, o.groups, o.activation, o.slope};
+  const Sizes sizes = check_arrays(kOp, input, weight, options, 3, true);
+  ConvAxis columns{input.shape()[2], 0, weight.shape()[2], o.stride, o.padding, o.dilation};
+  check_axis(kOp, columns);
+  check_number(kOp, "output_padding", o.output_padding, 0);
+  if (o.output_padding >= std::max(o.stride, o.dilation))
+    throw ArgumentError(kOp, "output_padding", "be smaller than stride or dilation", std::to_string(o.output_padding));
+  columns.out = (columns.in - 1) * o.stride - 2 * o.padding + reach(columns) + o.output_padding;
+  if (columns.in == 0 || columns.out < 0)
+    throw ShapeError(kOp, "input", "leave a result after its padding is cut off", input.shape().str());
+  return run(kOp, input, weight, options, sizes, kOneRow, columns, true, out);
+}
+
+Array conv2d(const Array& input, const Array& weight, const Conv2dOptions& o, const Array* out) {
+  constexpr const char* kOp = "conv2d";
+  const Options options{o.bias, o.groups, o.activation, o.slope};
+  const Sizes sizes = check_arrays(kOp, input, weight, options, 4, false);
+  const auto axis = [&](size_t i) {
+    const int at = static_cast<int>(i) + 2;
+    return plain_axis(kOp, input.shape()[at], weight.shape()[at], o.stride[i], o.padding[i], o.dilation[i]);
+  };
+  return run(kOp, input, weight, options, sizes, axis(0), axis(1), false, out);
+}
+
+}  // namespace gpukit

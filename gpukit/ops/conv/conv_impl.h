@@ -1,0 +1,23 @@
+// Between conv.cpp and its backends: arguments are checked, the result is not empty and shares no memory with an input.
+#pragma once
+
+#include "gpukit/ops/conv/conv.h"
+#include "gpukit/ops/conv/conv_space.cuh"
+
+namespace gpukit {
+
+/// bias may be undefined.
+struct ConvCall {
+  const char* op;
+  Array out, input, weight, bias;
+  ConvSpace space;
+};
+
+namespace cpu {
+void conv(const ConvCall& call);
+}  // namespace cpu
+namespace cuda {
+void conv(const ConvCall& call);
+}  // namespace cuda
+
+}  // namespace gpukit

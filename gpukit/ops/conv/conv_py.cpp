@@ -1,0 +1,112 @@
+#include "gpukit/ops/conv/conv.h"
+
+#include <array>
+#include <utility>
+
+#include "gpukit/python/bind.h"
+
+namespace gpukit {
+
+namespace {
+
+using namespace python;
+
+ConvActivation to_activation(const char* op, StringArg value) {
+  if (value.is_none()) return ConvActivation::none;
+  constexpr std::array<std::pair<const char*, ConvActivation>, 5> kNames = {
+      {{"relu", ConvActivation::relu},
+       {"gelu", ConvActivation::gelu},
+       {"gelu_erf", ConvActivation::gelu_erf},
+       {"silu", ConvActivation::silu},
+       {"leaky_relu", ConvActivation::leaky_relu}}};
+  const std::string text = to_text(op, "activation", value);
+  for (const auto& [name, activation] : kNames)
+    if (text == name) return activation;
+  throw ArgumentError(op, "activation", "be 'relu', 'gelu', 'gelu_erf', 'silu', 'leaky_relu' or None", text);
+}
+
+Array to_bias(const char* op, nb::handle value) {
+  const Array* bias = to_optional_array(op, "bias", value);
+  return bias == nullptr ? Array() : *bias;
+}
+
+/// One number for both axes, or one for each.
+std::array<int64_t, 2> to_pair(const char* op, const char* argument, nb::handle value) {
+  if (is_one_int(value)) {
+    const int64_t both = to_int(op, argument, value);
+    return {both, both};
+  }
+  const Dims pair = to_dims(op, value, argument);
+  if (pair.size() != 2) throw ArgumentError(op, argument, "be one or two integers", pair.str());
+  return {pair[0], pair[1]};
+}
+
+template <typename Options>
+Options to_options(const char* op, nb::handle bias, IntArg stride, IntArg padding, IntArg dilation, IntArg groups,
+                   StringArg activation, double slope) {
+  Options o;
+  o.bias = to_bias(op, bias);
+  o.stride = to_int(op, "stride", stride);
+  o.padding = to_int(op, "padding", padding);
+  o.dilation = to_int(op, "dilation", dilation);
+  o.groups = to_int(op, "groups", groups);
+  o.activation = to_activation(op, activation);
+  o.slope = slope;
+  return o;
+}
+
+}  // namespace
+
+void bind_conv(nb::module_& m) {
+  m.def(
+      "conv1d",
+      [](const ArrayObject& input, const ArrayObject& weight, ArrayArg bias, IntArg stride, IntArg padding,
+         IntArg dilation, IntArg groups, StringArg activation, double slope, ArrayArg out) {
+        constexpr const char* kOp = "conv1d";
+        const Array &x = to_array(kOp, "input", input), &w = to_array(kOp, "weight", weight);
+        const auto o = to_options<ConvOptions>(kOp, bias, stride, padding, dilation, groups, activation, slope);
+        return with_out(kOp, out, [&](const Array* target) { return conv1d(x, w, o, target); });
+      },
+      "input"_a, "weight"_a, "bias"_a = nb::none(), "stride"_a = 1, "padding"_a = 0, nb::kw_only(), "dilation"_a = 1,
+      "groups"_a = 1, "activation"_a = nb::none(), "slope"_a = 0.01, "out"_a = nb::none(),
+      "Cross-correlation of [batch, channels, length] with weight [out channels, channels / groups, taps], zeros "
+      "beyond "
+      "the ends; then bias and `activation`: 'relu', 'gelu', 'gelu_erf', 'silu' or 'leaky_relu' of `slope`.");
+  m.def(
+      "conv_transpose1d",
+      [](const ArrayObject& input, const ArrayObject& weight, ArrayArg bias, IntArg stride, IntArg padding,
+         IntArg output_padding, IntArg dilation, IntArg groups, StringArg activation, double slope, ArrayArg out) {
+        constexpr const char* kOp = "conv_transpose1d";
+        const Array &x = to_array(kOp, "input", input), &w = to_array(kOp, "weight", weight);
+        auto o = to_options<ConvTransposeOptions>(kOp, bias, stride, padding, dilation, groups, activation, slope);
+        o.output_padding = to_int(kOp, "output_padding", output_padding);
+        return with_out(kOp, out, [&](const Array* target) { return conv_transpose1d(x, w, o, target); });
+      },
+      "input"_a, "weight"_a, "bias"_a = nb::none(), "stride"_a = 1, "padding"_a = 0, nb::kw_only(),
+      "output_padding"_a = 0, "dilation"_a = 1, "groups"_a = 1, "activation"_a = nb::none(), "slope"_a = 0.01,
+      "out"_a = nb::none(),
+      "The transpose of conv1d: weight is [channels, out channels / groups, taps], and `stride` steps lie between what "
+      "neighbours add to. `output_padding` more steps at the end are kept.");
+  m.def(
+      "conv2d",
+      [](const ArrayObject& input, const ArrayObject& weight, ArrayArg bias, IntsArg stride, IntsArg padding,
+         IntsArg dilation, IntArg groups, StringArg activation, double slope, ArrayArg out) {
+        constexpr const char* kOp = "conv2d";
+        const Array &x = to_array(kOp, "input", input), &w = to_array(kOp, "weight", weight);
+        Conv2dOptions o;
+        o.bias = to_bias(kOp, bias);
+        o.stride = to_pair(kOp, "stride", stride);
+        o.padding = to_pair(kOp, "padding", padding);
+        o.dilation = to_pair(kOp, "dilation", dilation);
+        o.groups = to_int(kOp, "groups", groups);
+        o.activation = to_activation(kOp, activation);
+        o.slope = slope;
+        return with_out(kOp, out, [&](const Array* target) { return conv2d(x, w, o, target); });
+      },
+      "input"_a, "weight"_a, "bias"_a = nb::none(), "stride"_a = 1, "padding"_a = 0, nb::kw_only(), "dilation"_a = 1,
+      "groups"_a = 1, "activation"_a = nb::none(), "slope"_a = 0.01, "out"_a = nb::none(),
+      "conv1d over two axes: [batch, channels, height, width] with weight [out channels, channels / groups, rows, "
+      "columns]; stride, padding and dilation are one integer or a pair.");
+}
+
+}  // namespace gpukit

@@ -1,0 +1,13 @@
+"""Convolutions have tests of their own."""
+
+from __future__ import annotations
+
+from opcase import OpCase
+
+CASES: list[OpCase] = []
+
+DEDICATED = {
+    "conv1d": "test_conv.py::test_conv1d",
+    "conv2d": "test_conv.py::test_conv2d",
+    "conv_transpose1d": "test_conv.py::test_conv_transpose1d",
+}
