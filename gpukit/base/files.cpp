@@ -23,6 +23,16 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   return *this;
 }
 
+ReadableFile::ReadableFile(ReadableFile&& other) noexcept
+    : path_(std::move(other.path_)), handle_(std::exchange(other.handle_, -1)), size_(other.size_) {}
+
+ReadableFile& ReadableFile::operator=(ReadableFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(handle_, other.handle_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
 std::string read_file(const std::string& path) { return std::string(Mapping::open(path).text()); }
 
 std::string join(std::string_view folder, std::string_view name) {

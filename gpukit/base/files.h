@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gpukit::files {
@@ -27,6 +28,27 @@ class Mapping {
  private:
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+};
+
+/// A plain file held open for reading at any place, from any thread. Links are followed.
+class ReadableFile {
+ public:
+  /// Throws FileError, for what is not a plain file too.
+  static ReadableFile open(const std::string& path);
+  ReadableFile(ReadableFile&& other) noexcept;
+  ReadableFile& operator=(ReadableFile&& other) noexcept;
+  ~ReadableFile();
+  const std::string& path() const { return path_; }
+  /// When it was opened.
+  int64_t size() const { return size_; }
+  /// Reads up to `bytes` at `offset`; fewer only where the file ends.
+  size_t read_at(int64_t offset, void* to, size_t bytes) const;
+
+ private:
+  ReadableFile(std::string path, intptr_t handle) : path_(std::move(path)), handle_(handle) {}
+  std::string path_;
+  intptr_t handle_;  // -1: moved from
+  int64_t size_ = 0;
 };
 
 struct Entry {

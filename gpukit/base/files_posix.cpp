@@ -159,6 +159,36 @@ Mapping::~Mapping() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+ReadableFile ReadableFile::open(const std::string& path) {
+  // Non-blocking: the open of a pipe would wait for a writer.
+  const int fd = open_retry(AT_FDCWD, path.c_str(), O_RDONLY | O_NONBLOCK);
+  if (fd < 0) throw FileError(path, errno, "cannot open");
+  ReadableFile file(path, fd);
+  struct stat info;
+  if (::fstat(fd, &info) != 0) throw FileError(path, errno, "cannot open");
+  if (!S_ISREG(info.st_mode)) throw FileError(path, S_ISDIR(info.st_mode) ? EISDIR : EINVAL, "not a plain file:");
+  file.size_ = info.st_size;
+  return file;
+}
+
+ReadableFile::~ReadableFile() {
+  if (handle_ >= 0) ::close(static_cast<int>(handle_));
+}
+
+size_t ReadableFile::read_at(int64_t offset, void* to, size_t bytes) const {
+  constexpr size_t kMost = size_t{1} << 30;  // of one call of the system
+  size_t done = 0;
+  while (done < bytes) {
+    const ssize_t n = ::pread(static_cast<int>(handle_), static_cast<char*>(to) + done, std::min(bytes - done, kMost),
+                              offset + static_cast<int64_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw FileError(path_, errno, "cannot read");
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  return done;
+}
+
 struct PrivateFolder::State {
   std::string path;
   Descriptor folder;

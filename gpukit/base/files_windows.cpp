@@ -98,6 +98,42 @@ Mapping::~Mapping() {
   if (data_ != nullptr) UnmapViewOfFile(data_);
 }
 
+ReadableFile ReadableFile::open(const std::string& path) {
+  if (is_folder(path)) throw FileError(path, EISDIR, "not a plain file:");
+  const HANDLE handle = CreateFileW(widen(path).c_str(), GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, nullptr,
+                                    OPEN_EXISTING, 0, nullptr);
+  if (handle == INVALID_HANDLE_VALUE) throw FileError(path, last_errno(), "cannot open");
+  ReadableFile file(path, reinterpret_cast<intptr_t>(handle));
+  LARGE_INTEGER size;
+  if (GetFileType(handle) != FILE_TYPE_DISK || !GetFileSizeEx(handle, &size))
+    throw FileError(path, EINVAL, "not a plain file:");
+  file.size_ = size.QuadPart;
+  return file;
+}
+
+ReadableFile::~ReadableFile() {
+  if (handle_ != -1) CloseHandle(reinterpret_cast<HANDLE>(handle_));
+}
+
+size_t ReadableFile::read_at(int64_t offset, void* to, size_t bytes) const {
+  constexpr size_t kMost = size_t{1} << 30;  // of one call of the system
+  size_t done = 0;
+  while (done < bytes) {
+    const uint64_t at = static_cast<uint64_t>(offset) + done;
+    OVERLAPPED place = {};
+    place.Offset = static_cast<DWORD>(at);
+    place.OffsetHigh = static_cast<DWORD>(at >> 32);
+    DWORD n = 0;
+    if (!ReadFile(reinterpret_cast<HANDLE>(handle_), static_cast<char*>(to) + done,
+                  static_cast<DWORD>(std::min(bytes - done, kMost)), &n, &place) &&
+        GetLastError() != ERROR_HANDLE_EOF)
+      throw FileError(path_, last_errno(), "cannot read");
+    if (n == 0) break;
+    done += n;
+  }
+  return done;
+}
+
 struct PrivateFolder::State {
   std::string path;
 };

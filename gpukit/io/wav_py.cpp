@@ -1,18 +1,7 @@
+#include "gpukit/io/path_py.h"
 #include "gpukit/io/wav.h"
-#include "gpukit/python/bind.h"
 
 namespace gpukit {
-namespace {
-
-std::string to_path(const char* op, nb::handle value) {
-  const nb::object path = nb::steal(PyOS_FSPath(value.ptr()));
-  if (!path.is_valid()) nb::raise_python_error();
-  if (PyBytes_Check(path.ptr()))
-    return {PyBytes_AS_STRING(path.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(path.ptr()))};
-  return python::to_text(op, "path", path);
-}
-
-}  // namespace
 
 void bind_wav(nb::module_& parent) {
   using namespace python;
