@@ -123,6 +123,13 @@ def sample(rng: np.random.Generator) -> Arrays:
 SAMPLE_NAMES = ("logits", "temperature", "top_p", "repetition_penalty", "top_k", "position", "history", "seed")
 
 
+def over_cache(rng: np.random.Generator) -> Arrays:
+    return [
+        *normal((5, 4, 16), (3, 70, 2, 16), (3, 70, 2, 16))(rng),
+        *(upload(rng.integers(0, 3, 5), "int32") for _ in "ip"),
+    ]
+
+
 MANY_COUNTS = [1, 3, 0, 2] * 5
 
 CALLS = [
@@ -153,6 +160,9 @@ CALLS = [
     plain("conv1d", turned((2, 6, 40), (8, 3, 5), dtype="bfloat16"), "turned", groups=2, stride=3),
     plain("conv_transpose1d", normal((2, 6, 40), (6, 9, 4), (9,)), stride=2, output_padding=1),
     plain("conv2d", normal((2, 6, 9, 11), (9, 6, 3, 3), (9,), dtype="float16"), padding=(1, 2)),
+    plain("attention", normal((2, 9, 4, 16), (2, 70, 2, 16), (2, 70, 2, 16), dtype="bfloat16"), causal=True),
+    plain("attention", turned((2, 9, 4, 16), (2, 7, 4, 16), (2, 7, 4, 16)), "turned"),
+    Call("attention_over_cache", over_cache, lambda arrays, **more: gp.attention_over_cache(*arrays, **more)),
     plain("clip", normal((9, 9)), min=-0.5, max=0.5),
     plain("clip", normal((9, 9), (9, 1), (9,)), "arrays"),
     plain("clamp", normal((9, 9), (9,), (9, 9)), "arrays"),

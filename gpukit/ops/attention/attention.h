@@ -1,9 +1,9 @@
 // Attention: softmax(q k^T) v over whole arrays, and over the keys and values that a cache holds.
 //
 // Data is float16, bfloat16 or float32; scores, exponentials and sums are float32 and results are rounded once. Query
-// head h reads KV head h * kv_heads / heads; heads must be a multiple of kv_heads. A query that sees no key gives zeros.
-// The bits of a query follow from itself and the keys it sees alone: not from other queries, from how a prompt was cut,
-// or from where a cache keeps its tokens. The order of the sums is in docs/attention.md. All throw ShapeError,
+// head h reads KV head h * kv_heads / heads; heads must be a multiple of kv_heads. A query that sees no key gives
+// zeros. The bits of a query follow from itself and the keys it sees alone: not from other queries, from how a prompt
+// was cut, or from where a cache keeps its tokens. The order of the sums is in docs/attention.md. All throw ShapeError,
 // DTypeError, DeviceError, ArgumentError; bad values in device memory (lengths, positions, ids, block tables) give
 // zeros and raise OutOfRangeError at the next wait.
 #pragma once
@@ -27,7 +27,7 @@ struct ScoreOptions {
 struct AttentionOptions {
   ScoreOptions score;
   bool causal = false;  // query i is at position (keys - queries) + i and sees no later key
-  Array mask;           // bool: false is not seen; float32 or q's dtype: added; broadcast to [batch, heads, queries, keys]
+  Array mask;  // bool: false is not seen; float32 or q's dtype: added; broadcast to [batch, heads, queries, keys]
   Array q_lengths, k_lengths;  // int32 [batch]: a sequence's queries and keys, at its start; undefined: all
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpukit/array/array.h"
+#include "gpukit/ops/common/cache.cuh"
 
 namespace gpukit {
 
@@ -12,5 +13,9 @@ struct KvCache {
                            // max_tokens, kv_heads]; else undefined
   Array block_tables;      // int32 [sequences, max_pages], or undefined
 };
+
+/// The cache as kernels see it, after checks of all its arrays: on the device of `x`, which messages call `first`.
+/// `written`: the op stores to it. Throws ShapeError, DTypeError, DeviceError, ArgumentError.
+CacheLayout cache_layout(const char* op, const KvCache& cache, const char* first, const Array& x, bool written);
 
 }  // namespace gpukit

@@ -1,29 +1,17 @@
 // What the kernels of rope and qkv_rope_append are told. Strides are in elements. Shared by host and kernels.
 #pragma once
-#include "gpukit/ops/common/types.cuh"
+#include "gpukit/ops/common/cache.cuh"
 
 namespace gpukit {
-
-enum class CacheKind : int32_t { float16, bfloat16, float32, float8_e4m3, int8 };
-
-/// Where a token's keys or values lie.
-struct CacheStrides {
-  int64_t page, slot, head, step;
-  int64_t scale_page, scale_slot, scale_head;
-};
 
 struct QkvParams {
   int64_t tokens;
   int32_t heads, kv_heads, dim, pairs;  // pairs: rotary_dim / 2, 0 without RoPE
   int32_t interleaved;
-  CacheKind kind;
   int32_t log2_lanes;  // threads of one head
-  int32_t paged;
   int64_t qkv_row, qkv_step;
   int64_t q_row, q_head, q_step;
-  CacheStrides k, v;
-  int64_t pages, page_size, sequences, max_pages;  // contiguous: pages = sequences, page_size = max_tokens, max_pages 1
-  int64_t table_row, table_step;                   // of the block tables
+  CacheLayout cache;
   int64_t id_step, position_step;
   int64_t bias_step, q_norm_step, k_norm_step;
   int64_t num_positions, cos_row, cos_step, sin_row, sin_step;

@@ -57,42 +57,6 @@ void check_int32_row(const char* op, const char* argument, const Array& a, int64
   check_shape(op, argument, a, {tokens});
 }
 
-CacheKind cache_kind(const char* op, DType dtype) {
-  switch (dtype) {
-    case DType::float16: return CacheKind::float16;
-    case DType::bfloat16: return CacheKind::bfloat16;
-    case DType::float32: return CacheKind::float32;
-    case DType::float8_e4m3: return CacheKind::float8_e4m3;
-    case DType::int8: return CacheKind::int8;
-    default: unsupported_dtype(op, "cache.k", dtype, "have dtype float16, bfloat16, float32, float8_e4m3 or int8");
-  }
-}
-
-CacheStrides cache_strides(const char* op, const char* name, const char* scale_name, const Array& a, const Array& scale,
-                           CacheKind kind, const Array& x) {
-  check_device(op, name, a, "qkv", x);
-  check_written(op, name, a);
-  CacheStrides s{a.strides()[0], a.strides()[1], a.strides()[2], a.strides()[3], 0, 0, 0};
-  const bool scaled = kind == CacheKind::float8_e4m3 || kind == CacheKind::int8;
-  if (scaled != scale.defined())
-    throw ArgumentError(std::string(op) + ": " + scale_name + (scaled ? " is needed" : " is not taken") +
-                        " with a cache of " + gpukit::name(a.dtype()));
-  if (!scaled) return s;
-  check_device(op, scale_name, scale, "qkv", x);
-  check_dtype(op, scale_name, scale, DType::float32);
-  if (kind == CacheKind::float8_e4m3) {
-    check_shape(op, scale_name, scale, {a.shape()[2]});
-    s.scale_head = scale.strides()[0];
-    return s;
-  }
-  check_shape(op, scale_name, scale, {a.shape()[0], a.shape()[1], a.shape()[2]});
-  check_written(op, scale_name, scale);
-  s.scale_page = scale.strides()[0];
-  s.scale_slot = scale.strides()[1];
-  s.scale_head = scale.strides()[2];
-  return s;
-}
-
 }  // namespace
 
 void rope_pair(const char* op, const Array& q, const Array& k, const Array& cos, const Array& sin,
@@ -137,37 +101,16 @@ void qkv_rope_append(const Array& qkv, const Array& q_out, const KvCache& cache,
   check_activations(kOp, "qkv", qkv);
   check_ndim(kOp, "qkv", qkv, 2);
   check_ndim(kOp, "q_out", q_out, 3);
-  if (!cache.k.defined() || !cache.v.defined()) throw ArgumentError(std::string(kOp) + ": the cache has no arrays");
-  check_ndim(kOp, "cache.k", cache.k, 4);
   QkvCall call{};
   QkvParams& p = call.params;
+  p.cache = cache_layout(kOp, cache, "qkv", qkv, true);
   p.tokens = qkv.shape()[0];
   const int64_t heads = q_out.shape()[1], dim = q_out.shape()[2], kv_heads = cache.k.shape()[2];
   if (dim % 2 != 0) throw ShapeError(kOp, "q_out", "have an even number of dims", q_out.shape().str());
   result(kOp, &q_out, {p.tokens, heads, dim}, qkv.dtype(), qkv.device());
   if (cache.k.shape()[3] != dim)
     throw ShapeError(kOp, "cache.k", "have " + std::to_string(dim) + " dims", cache.k.shape().str());
-  check_shape(kOp, "cache.v", cache.v, cache.k.shape());
-  check_dtype(kOp, "cache.v", cache.v, cache.k.dtype());
   check_shape(kOp, "qkv", qkv, {p.tokens, (heads + 2 * kv_heads) * dim});
-  p.kind = cache_kind(kOp, cache.k.dtype());
-  p.k = cache_strides(kOp, "cache.k", "cache.k_scale", cache.k, cache.k_scale, p.kind, qkv);
-  p.v = cache_strides(kOp, "cache.v", "cache.v_scale", cache.v, cache.v_scale, p.kind, qkv);
-  p.pages = cache.k.shape()[0];
-  p.page_size = cache.k.shape()[1];
-  p.paged = cache.block_tables.defined() ? 1 : 0;
-  if (p.paged != 0) {
-    check_device(kOp, "cache.block_tables", cache.block_tables, "qkv", qkv);
-    check_dtype(kOp, "cache.block_tables", cache.block_tables, DType::int32);
-    check_ndim(kOp, "cache.block_tables", cache.block_tables, 2);
-    p.sequences = cache.block_tables.shape()[0];
-    p.max_pages = cache.block_tables.shape()[1];
-    p.table_row = cache.block_tables.strides()[0];
-    p.table_step = cache.block_tables.strides()[1];
-  } else {
-    p.sequences = p.pages;
-    p.max_pages = 1;
-  }
   check_int32_row(kOp, "sequence_ids", sequence_ids, p.tokens, "qkv", qkv);
   check_int32_row(kOp, "positions", positions, p.tokens, "qkv", qkv);
   p.id_step = sequence_ids.strides()[0];

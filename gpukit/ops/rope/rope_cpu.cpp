@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "gpukit/ops/common/cpu.h"
+#include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/quant.cuh"
 #include "gpukit/ops/reduce/row_sum.h"
 #include "gpukit/ops/rope/rope_impl.h"
@@ -62,35 +63,21 @@ void turn(const Rotation& r, void* const* p) {
   });
 }
 
-/// Where a token's keys go; false: nowhere.
-struct Slot {
-  int64_t page = 0, slot = 0;
-};
-bool find_slot(const QkvParams& p, const int32_t* tables, int64_t sequence, int64_t position, runtime::FaultWord* fault,
-               Slot* at) {
+/// False: the token's keys go nowhere.
+bool find_place(const QkvParams& p, const int32_t* tables, int64_t sequence, int64_t position,
+                runtime::FaultWord* fault, CacheSlot* at) {
   if (sequence == -1) return false;
-  auto bad = [&](int64_t value, int64_t limit) {
-    runtime::note_fault(fault, p.fault_op, value, limit);
-    return false;
-  };
-  if (sequence < 0 || sequence >= p.sequences) return bad(sequence, p.sequences);
-  const int64_t capacity = p.max_pages * p.page_size;
-  if (position < 0 || position >= capacity) return bad(position, capacity);
-  if (p.paged == 0) {
-    *at = {sequence, position};
-    return true;
-  }
-  const int64_t page = tables[sequence * p.table_row + position / p.page_size * p.table_step];
-  if (page < 0 || page >= p.pages) return bad(page, p.pages);
-  *at = {page, position % p.page_size};
-  return true;
+  *at = in_range(sequence, p.cache.sequences) ? find_slot(p.cache, tables, sequence, position)
+                                              : bad_slot(sequence, p.cache.sequences);
+  if (at->limit != 0) runtime::note_fault(fault, p.fault_op, at->bad, at->limit);
+  return at->limit == 0;
 }
 
-void store_head(const QkvParams& p, const CacheStrides& s, const Slot& at, int64_t head, const float* x, void* cache,
-                float* scales) {
+void store_head(const QkvParams& p, const CacheStrides& s, const CacheSlot& at, int64_t head, const float* x,
+                void* cache, float* scales) {
   const int64_t base = at.page * s.page + at.slot * s.slot + head * s.head;
   const int64_t dim = p.dim;
-  switch (p.kind) {
+  switch (p.cache.kind) {
     case CacheKind::float16:
       for (int64_t i = 0; i < dim; ++i) static_cast<half*>(cache)[base + i * s.step] = to_half(x[i]);
       break;
@@ -140,8 +127,8 @@ template <typename T>
 void append_token(const QkvParams& p, void* const* a, int64_t token, runtime::FaultWord* fault, float* x) {
   const int64_t sequence = static_cast<const int32_t*>(a[ids])[token * p.id_step];
   int64_t position = static_cast<const int32_t*>(a[positions])[token * p.position_step];
-  Slot at;
-  bool kept = find_slot(p, static_cast<const int32_t*>(a[tables]), sequence, position, fault, &at);
+  CacheSlot at{};
+  bool kept = find_place(p, static_cast<const int32_t*>(a[tables]), sequence, position, fault, &at);
   bool turned = p.pairs > 0;
   if (turned && (position < 0 || position >= p.num_positions)) {
     if (sequence >= 0) runtime::note_fault(fault, p.fault_op, position, p.num_positions);
@@ -171,14 +158,14 @@ void append_token(const QkvParams& p, void* const* a, int64_t token, runtime::Fa
       T* to = static_cast<T*>(a[q_out]) + token * p.q_row + head * p.q_head;
       for (int64_t i = 0; i < p.dim; ++i) to[i * p.q_step] = store<T>(x[i]);
     } else if (is_v) {
-      store_head(p, p.v, at, head - p.heads - p.kv_heads, x, a[cache_v], static_cast<float*>(a[v_scale]));
+      store_head(p, p.cache.v, at, head - p.heads - p.kv_heads, x, a[cache_v], static_cast<float*>(a[v_scale]));
     } else {
-      store_head(p, p.k, at, head - p.heads, x, a[cache_k], static_cast<float*>(a[k_scale]));
+      store_head(p, p.cache.k, at, head - p.heads, x, a[cache_k], static_cast<float*>(a[k_scale]));
     }
   }
 }
 
-memory::Use use_if(const Array& a, bool written) { return !a.defined() ? memory::Use{} : written ? write(a) : read(a); }
+memory::Use use_if(const Array& a, bool written) { return written ? write_if(a) : read_if(a); }
 
 }  // namespace
 
@@ -221,7 +208,7 @@ void rope(const RopeCall& call) {
 void qkv_rope_append(const QkvCall& c) {
   const QkvParams p = c.params;
   runtime::FaultWord* const fault = runtime::fault_word(c.qkv.device());
-  const bool scales_written = p.kind == CacheKind::int8;
+  const bool scales_written = p.cache.kind == CacheKind::int8;
   visit_activation(c.qkv.dtype(), [&]<typename T>() {
     runtime::run_host(
         "qkv_rope_append", c.qkv.device(),

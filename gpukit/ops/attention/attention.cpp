@@ -1,0 +1,207 @@
+#include "gpukit/ops/attention/attention.h"
+
+#include <cmath>
+
+#include "gpukit/ops/attention/attention_impl.h"
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/workspace.h"
+#include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/runtime/fault.h"
+
+namespace gpukit {
+
+namespace {
+
+void check_data(const char* op, const char* argument, const Array& a) {
+  if (a.dtype() != DType::float16 && a.dtype() != DType::bfloat16 && a.dtype() != DType::float32)
+    unsupported_dtype(op, argument, a.dtype(), "have dtype float16, bfloat16 or float32");
+}
+
+void check_device(const char* op, const char* argument, const Array& a, const Array& q) {
+  if (a.device() == q.device()) return;
+  throw DeviceError(std::string(op) + ": " + argument + " is on " + str(a.device()) + ", q is on " + str(q.device()) +
+                    "; move one with x.to(device)");
+}
+
+[[noreturn]] void refuse(const char* op, const std::string& what) {
+  throw ArgumentError(std::string(op) + ": " + what);
+}
+
+void check_int32_row(const char* op, const char* argument, const Array& a, int64_t size, const Array& q) {
+  check_device(op, argument, a, q);
+  check_dtype(op, argument, a, DType::int32);
+  check_shape(op, argument, a, {size});
+}
+
+/// Heads, dim and scores. `q` ends in [heads, dim].
+void set_scores(const char* op, const Array& q, int64_t kv_heads, const ScoreOptions& options, AttentionCall* call) {
+  AttentionParams& p = call->params;
+  const int64_t heads = q.shape(-2), dim = q.shape(-1);
+  if (dim < 1 || dim > kMaxHeadDim) throw ShapeError(op, "q", "have 1 to 256 dims", q.shape().str());
+  if (heads > 0 && (kv_heads == 0 || heads % kv_heads != 0))
+    throw ShapeError(op, "q", "have a multiple of the " + std::to_string(kv_heads) + " KV heads", q.shape().str());
+  const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(dim)));
+  if (!std::isfinite(scale)) refuse(op, "scale must be finite, got " + std::to_string(scale));
+  if (!(options.softcap >= 0) || !std::isfinite(options.softcap))
+    refuse(op, "softcap must be finite and not negative, got " + std::to_string(options.softcap));
+  if (options.window < 0) refuse(op, "window must not be negative, got " + std::to_string(options.window));
+  p.heads = static_cast<int32_t>(heads);
+  p.group = kv_heads == 0 ? 1 : static_cast<int32_t>(heads / kv_heads);
+  p.dim = static_cast<int32_t>(dim);
+  p.scale = static_cast<float>(scale);
+  p.softcap = static_cast<float>(options.softcap);
+  p.window = options.window;
+  p.fault_op = runtime::fault_code(op);
+  if (!options.alibi_slopes.defined()) return;
+  check_device(op, "alibi_slopes", options.alibi_slopes, q);
+  check_dtype(op, "alibi_slopes", options.alibi_slopes, DType::float32);
+  check_shape(op, "alibi_slopes", options.alibi_slopes, {heads});
+  call->slopes = options.alibi_slopes;
+  p.slope_step = options.alibi_slopes.strides()[0];
+}
+
+void set_mask(const char* op, const Array& mask, const Dims& scores, AttentionCall* call) {
+  if (!mask.defined()) return;
+  check_device(op, "mask", mask, call->q);
+  AttentionParams& p = call->params;
+  if (mask.dtype() == DType::boolean)
+    p.mask = MaskKind::boolean;
+  else if (mask.dtype() == DType::float32)
+    p.mask = MaskKind::float32;
+  else if (mask.dtype() == call->q.dtype())
+    p.mask = MaskKind::data;
+  else
+    unsupported_dtype(op, "mask", mask.dtype(), "have dtype bool, float32 or that of q");
+  if (mask.ndim() > 4)
+    throw ShapeError(op, "mask", "broadcast to [batch, heads, queries, keys] " + scores.str(), mask.shape().str());
+  for (int i = 1; i <= mask.ndim(); ++i)
+    if (mask.shape(-i) != 1 && mask.shape(-i) != scores[4 - i])
+      throw ShapeError(op, "mask", "broadcast to [batch, heads, queries, keys] " + scores.str(), mask.shape().str());
+  call->mask = mask.broadcast_to(scores);
+  const Dims& strides = call->mask.strides();
+  p.mask_batch = strides[0];
+  p.mask_head = strides[1];
+  p.mask_query = strides[2];
+  p.mask_key = strides[3];
+}
+
+/// Runs the call into `target`, through a temporary where its memory meets that of an input.
+void submit(AttentionCall& call, const Array& target) {
+  if (target.size() == 0) return;
+  Temporaries temporaries(call.op);
+  bool shared = false;
+  for (const Array* a : {&call.q, &call.cache.k, &call.cache.v, &call.cache.k_scale, &call.cache.v_scale,
+                         &call.cache.block_tables, &call.first, &call.second, &call.mask, &call.slopes, &call.lse})
+    shared = shared || (a->defined() && may_share_memory(target, *a));
+  call.out = shared ? temporaries.empty_like(target) : target;
+  const Dims& strides = call.out.strides();
+  AttentionParams& p = call.params;
+  p.out = strides.rank() == 4 ? RowStrides{strides[0], strides[1], strides[2], strides[3]}
+                              : RowStrides{0, strides[0], strides[1], strides[2]};
+  switch (target.device().kind) {
+    case DeviceKind::cpu: cpu::attention(call); break;
+    case DeviceKind::cuda: cuda::attention(call); break;
+  }
+  if (shared) copy_into(target, call.out);
+}
+
+AttentionCall plan(const char* op, const Array& q, const Array& k, const Array& v, const AttentionOptions& options) {
+  check_data(op, "q", q);
+  check_ndim(op, "q", q, 4);
+  for (const auto& [name, a] : {std::pair{"k", &k}, std::pair{"v", &v}}) {
+    check_device(op, name, *a, q);
+    check_dtype(op, name, *a, q.dtype());
+    check_ndim(op, name, *a, 4);
+  }
+  const int64_t batch = q.shape()[0], queries = q.shape()[1], heads = q.shape()[2];
+  const int64_t keys = k.shape()[1], kv_heads = k.shape()[2];
+  check_shape(op, "k", k, {batch, keys, kv_heads, q.shape()[3]});
+  check_shape(op, "v", v, k.shape());
+  AttentionCall call{};
+  call.op = op;
+  call.q = q;
+  call.cache.k = k;
+  call.cache.v = v;
+  AttentionParams& p = call.params;
+  p.cache = cache_layout(op, call.cache, "q", q, false);
+  set_scores(op, q, kv_heads, options.score, &call);
+  p.causal = options.causal ? 1 : 0;
+  p.tokens = batch * queries;
+  p.queries = queries;
+  p.q = {q.strides()[0], q.strides()[1], q.strides()[2], q.strides()[3]};
+  set_mask(op, options.mask, {batch, heads, queries, keys}, &call);
+  if (options.q_lengths.defined()) {
+    check_int32_row(op, "q_lengths", options.q_lengths, batch, q);
+    call.first = options.q_lengths;
+    p.first_step = call.first.strides()[0];
+  }
+  if (options.k_lengths.defined()) {
+    check_int32_row(op, "k_lengths", options.k_lengths, batch, q);
+    call.second = options.k_lengths;
+    p.second_step = call.second.strides()[0];
+  }
+  return call;
+}
+
+}  // namespace
+
+Array attention(const char* op, const Array& q, const Array& k, const Array& v, const AttentionOptions& options,
+                const Array* out, const Array* lse) {
+  AttentionCall call = plan(op, q, k, v, options);
+  const Array target = result(op, out, q.shape(), q.dtype(), q.device());
+  if (lse != nullptr) {
+    result(op, lse, {q.shape()[0], q.shape()[2], q.shape()[1]}, DType::float32, q.device());
+    for (const Array* a : {&q, &k, &v, &target, &options.mask})
+      if (a->defined() && may_share_memory(*lse, *a)) refuse(op, "lse shares memory with another argument");
+    call.lse = *lse;
+    call.params.lse = {lse->strides()[0], lse->strides()[2], lse->strides()[1], 0};
+  }
+  submit(call, target);
+  return target;
+}
+
+Array attention(const Array& q, const Array& k, const Array& v, const AttentionOptions& options, const Array* out,
+                const Array* lse) {
+  return attention("attention", q, k, v, options, out, lse);
+}
+
+Array attention_over_cache(const char* op, const Array& q, const KvCache& cache, const Array& sequence_ids,
+                           const Array& positions, const ScoreOptions& options, const Array* out) {
+  check_data(op, "q", q);
+  check_ndim(op, "q", q, 3);
+  AttentionCall call{};
+  call.op = op;
+  call.q = q;
+  call.cache = cache;
+  AttentionParams& p = call.params;
+  p.cache = cache_layout(op, cache, "q", q, false);
+  p.over_cache = 1;
+  p.tokens = p.queries = q.shape()[0];
+  p.q = {0, q.strides()[0], q.strides()[1], q.strides()[2]};
+  if (cache.k.shape()[3] != q.shape()[2])
+    throw ShapeError(op, "cache.k", "have " + std::to_string(q.shape()[2]) + " dims", cache.k.shape().str());
+  set_scores(op, q, cache.k.shape()[2], options, &call);
+  check_int32_row(op, "sequence_ids", sequence_ids, p.tokens, q);
+  check_int32_row(op, "positions", positions, p.tokens, q);
+  call.first = sequence_ids;
+  call.second = positions;
+  p.first_step = sequence_ids.strides()[0];
+  p.second_step = positions.strides()[0];
+  const Array target = result(op, out, q.shape(), q.dtype(), q.device());
+  submit(call, target);
+  return target;
+}
+
+Array attention_over_cache(const Array& q, const KvCache& cache, const Array& sequence_ids, const Array& positions,
+                           const ScoreOptions& options, const Array* out) {
+  return attention_over_cache("attention_over_cache", q, cache, sequence_ids, positions, options, out);
+}
+
+std::string explain_attention(const Array& q, const Array& k, const Array& v, const AttentionOptions& options) {
+  const AttentionCall call = plan("explain_attention", q, k, v, options);
+  if (q.device().kind == DeviceKind::cuda) return cuda::explain_attention(call);
+  return "cpu: blocks of queries by tiles of " + std::to_string(kKeyTile) +
+         " keys (gpukit/ops/attention/attention_cpu.cpp)";
+}
+
+}  // namespace gpukit
