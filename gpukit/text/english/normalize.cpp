@@ -1,0 +1,463 @@
+#include "gpukit/text/english/normalize.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "gpukit/text/english/clean.h"
+#include "gpukit/text/english/letters.h"
+#include "gpukit/text/english/number_words.h"
+
+namespace gpukit::text::english {
+namespace {
+
+/// What stands between two blanks.
+struct Chunk {
+  std::string before, core, after;  // opening marks, the rest, closing marks
+  bool ends_line = false;
+};
+
+enum class Follow { any, name, number };  // what must come next for an abbreviation to be meant
+
+struct Abbreviation {
+  std::string_view sign, words;
+  Follow follow = Follow::any;
+  bool needs_dot = true;
+};
+
+constexpr std::array kAbbreviations = {
+    Abbreviation{"mr", "Mister", Follow::any, false},
+    Abbreviation{"mrs", "Missus", Follow::any, false},
+    Abbreviation{"ms", "Miz", Follow::name, false},
+    Abbreviation{"dr", "Doctor", Follow::name, false},
+    Abbreviation{"dr", "Drive"},
+    Abbreviation{"st", "Saint", Follow::name},
+    Abbreviation{"st", "Street"},
+    Abbreviation{"prof", "Professor"},
+    Abbreviation{"gen", "General", Follow::name},
+    Abbreviation{"col", "Colonel", Follow::name},
+    Abbreviation{"capt", "Captain"},
+    Abbreviation{"lt", "Lieutenant", Follow::name},
+    Abbreviation{"sgt", "Sergeant"},
+    Abbreviation{"rev", "Reverend", Follow::name},
+    Abbreviation{"hon", "Honorable", Follow::name},
+    Abbreviation{"gov", "Governor", Follow::name},
+    Abbreviation{"sen", "Senator", Follow::name},
+    Abbreviation{"rep", "Representative", Follow::name},
+    Abbreviation{"pres", "President", Follow::name},
+    Abbreviation{"jr", "Junior", Follow::any, false},
+    Abbreviation{"sr", "Senior"},
+    Abbreviation{"vs", "versus", Follow::any, false},
+    Abbreviation{"etc", "etcetera", Follow::any, false},
+    Abbreviation{"e.g", "for example"},
+    Abbreviation{"i.e", "that is"},
+    Abbreviation{"approx", "approximately"},
+    Abbreviation{"dept", "department"},
+    Abbreviation{"est", "established"},
+    Abbreviation{"no", "number", Follow::number},
+    Abbreviation{"nos", "numbers", Follow::number},
+    Abbreviation{"fig", "figure", Follow::number},
+    Abbreviation{"vol", "volume", Follow::number},
+    Abbreviation{"ch", "chapter", Follow::number},
+    Abbreviation{"p", "page", Follow::number},
+    Abbreviation{"pp", "pages", Follow::number},
+    Abbreviation{"inc", "Incorporated"},
+    Abbreviation{"ltd", "Limited"},
+    Abbreviation{"co", "Company"},
+    Abbreviation{"corp", "Corporation"},
+    Abbreviation{"ave", "Avenue"},
+    Abbreviation{"blvd", "Boulevard"},
+    Abbreviation{"rd", "Road"},
+    Abbreviation{"mt", "Mount", Follow::name},
+    Abbreviation{"ft", "Fort", Follow::name},
+    Abbreviation{"ph.d", "P.H.D."},
+};
+
+constexpr std::array<std::string_view, 12> kMonths = {"January",   "February", "March",    "April",
+                                                      "May",       "June",     "July",     "August",
+                                                      "September", "October",  "November", "December"};
+
+std::string_view sign_words(char c) {
+  switch (c) {
+    case '&': return "and";
+    case '%': return "percent";
+    case '+': return "plus";
+    case '@': return "at";
+    case '=': return "equals";
+    case '<': return "is less than";
+    case '>': return "is greater than";
+    case '#': return "number";
+    case '/': return "slash";
+    case '\\': return "backslash";
+    case '^': return "to the power of";
+    case '~': return "about";
+    case '$': return "dollar";
+    default: return {};
+  }
+}
+
+std::string_view address_sign(char c) {
+  switch (c) {
+    case '.': return "dot";
+    case '@': return "at";
+    case '/': return "slash";
+    case '-': return "dash";
+    case '_': return "underscore";
+    case ':': return "colon";
+    case '?': return "question mark";
+    case '=': return "equals";
+    case '&': return "and";
+    case '%': return "percent";
+    case '#': return "hash";
+    case '+': return "plus";
+    case '~': return "tilde";
+    default: return {};
+  }
+}
+
+bool letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || static_cast<unsigned char>(c) >= 0x80;
+}
+bool digit(char c) { return c >= '0' && c <= '9'; }
+
+/// U.S or a.m: single letters with dots between them.
+bool is_initials(std::string_view core) {
+  if (core.size() < 3 || core.size() % 2 == 0) return false;
+  for (size_t i = 0; i < core.size(); ++i)
+    if (i % 2 == 0 ? !all_letters(core.substr(i, 1)) : core[i] != '.') return false;
+  return true;
+}
+
+bool is_address(std::string_view core) {
+  if (core.starts_with("http://") || core.starts_with("https://") || core.starts_with("www.")) return true;
+  const size_t at = core.find('@');
+  if (at != core.npos) return at > 0 && core.find('.', at) != core.npos && core.find('.', at) > at + 1;
+  static constexpr std::array<std::string_view, 13> kEndings = {".com", ".org", ".net", ".edu", ".gov", ".io",  ".ai",
+                                                                ".dev", ".uk",  ".de",  ".co",  ".eu",  ".info"};
+  const std::string_view host = core.substr(0, core.find('/'));
+  return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view e) {
+    return host.size() > e.size() && host.ends_with(e) && all_letters(host.substr(0, 1));
+  });
+}
+
+std::string address_words(std::string_view core) {
+  for (const std::string_view scheme : {"https://", "http://"})
+    if (core.starts_with(scheme)) core.remove_prefix(scheme.size());
+  std::string out;
+  if (core.starts_with("www.")) {
+    out = "W.W.W.";
+    core.remove_prefix(3);
+  }
+  while (core.ends_with('/')) core.remove_suffix(1);
+  for (size_t i = 0; i < core.size();) {
+    size_t end = i + 1;
+    std::string word;
+    if (digit(core[i])) {
+      while (end < core.size() && digit(core[end])) ++end;
+      word = end - i <= 2 ? cardinal_words(core.substr(i, end - i)) : digit_words(core.substr(i, end - i));
+    } else if (letter(core[i])) {
+      while (end < core.size() && letter(core[end])) ++end;
+      word = core.substr(i, end - i);
+    } else {
+      word = address_sign(core[i]);
+    }
+    if (!word.empty()) out += (out.empty() ? "" : " ") + word;
+    i = end;
+  }
+  return out;
+}
+
+int roman_value(std::string_view core) {
+  static constexpr std::array<std::string_view, 21> kRoman = {"",    "",     "II",  "III",  "IV",    "",    "VI",
+                                                              "VII", "VIII", "IX",  "",     "XI",    "XII", "XIII",
+                                                              "XIV", "XV",   "XVI", "XVII", "XVIII", "XIX", "XX"};
+  for (size_t i = 2; i < kRoman.size(); ++i)
+    if (!kRoman[i].empty() && core == kRoman[i]) return static_cast<int>(i);
+  return 0;
+}
+
+class Normalizer {
+ public:
+  explicit Normalizer(const std::u32string& text) { split(text); }
+
+  std::string run() {
+    for (at_ = 0; at_ < chunks_.size(); ++at_) {
+      Chunk& chunk = chunks_[at_];
+      used_next_ = false;
+      const std::string words = words_of(chunk);
+      put(chunk.before + words + (used_next_ ? "" : chunk.after));
+      bool ends_line = chunk.ends_line;
+      if (used_next_) {
+        ++at_;
+        out_ += chunks_[at_].after;
+        ends_line = chunks_[at_].ends_line;
+      }
+      if (ends_line && !out_.empty() && letter(out_.back())) out_ += '.';
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void split(const std::u32string& text) {
+    size_t i = 0;
+    while (i < text.size()) {
+      size_t end = i;
+      while (end < text.size() && text[end] != U' ' && text[end] != U'\n') ++end;
+      if (end > i) add(std::u32string_view(text).substr(i, end - i));
+      int breaks = 0;
+      while (end < text.size() && (text[end] == U' ' || text[end] == U'\n')) breaks += text[end++] == U'\n' ? 1 : 0;
+      // A line that goes on in lower case was only wrapped.
+      const bool wrapped = breaks == 1 && end < text.size() && is_letter(text[end]) && !is_upper(text[end]);
+      if (breaks > 0 && !wrapped && !chunks_.empty()) chunks_.back().ends_line = true;
+      i = end;
+    }
+  }
+
+  void add(std::u32string_view text) {
+    static constexpr std::u32string_view kOpening = U"([{\"'\u201c\u201d*_`|";
+    static constexpr std::u32string_view kClosing = U".,;:!?)]}\"'\u201c\u201d\u2026*_`|";
+    size_t start = 0, end = text.size();
+    while (start < end && kOpening.find(text[start]) != kOpening.npos) ++start;
+    while (end > start && kClosing.find(text[end - 1]) != kClosing.npos) --end;
+    const auto marks = [](std::u32string_view part, bool opening) {
+      std::string kept;
+      for (const char32_t c : part) {
+        if (c == U'"')
+          kept += opening ? "\xe2\x80\x9c" : "\xe2\x80\x9d";
+        else if (c == U'[' || c == U'{' || c == U']' || c == U'}')
+          kept += c == U'[' || c == U'{' ? '(' : ')';
+        else if (c != U'\'' && c != U'*' && c != U'_' && c != U'`' && c != U'|')
+          kept += encode_utf8(std::u32string_view(&c, 1));
+      }
+      for (size_t dots = kept.find(".."); dots != kept.npos; dots = kept.find("..", dots)) {
+        const size_t last = std::min(kept.find_first_not_of('.', dots), kept.size());
+        kept.replace(dots, last - dots, "\xe2\x80\xa6");
+      }
+      return kept;
+    };
+    Chunk chunk;
+    chunk.before = marks(text.substr(0, start), true);
+    chunk.core = encode_utf8(text.substr(start, end - start));
+    chunk.after = marks(text.substr(end), false);
+    // 'em, 'twas, dogs': the apostrophe is a part of the word.
+    if (start == 1 && text[0] == U'\'' && end > start && is_letter(text[start]) && end == text.size())
+      chunk.core.insert(0, "'");
+    if (end < text.size() && text[end] == U'\'' && end > start && (text[end - 1] == U's') &&
+        (start == 0 || text[start - 1] != U'\''))
+      chunk.core += '\'';
+    if (chunk.before.empty() && chunk.core.empty() && chunk.after.empty()) return;
+    chunks_.push_back(std::move(chunk));
+  }
+
+  void put(const std::string& words) {
+    if (words.empty()) return;
+    const bool pause = std::string_view(";:,.!?)").find(words[0]) != std::string_view::npos;
+    if (!out_.empty() && !(pause && words.size() == 1)) out_ += ' ';
+    out_ += words;
+  }
+
+  const Chunk* next() const {
+    return at_ + 1 < chunks_.size() && chunks_[at_].after.empty() && chunks_[at_ + 1].before.empty() ? &chunks_[at_ + 1]
+                                                                                                     : nullptr;
+  }
+  bool next_is_name() const {
+    return at_ + 1 < chunks_.size() && !chunks_[at_ + 1].core.empty() &&
+           is_upper(decode_utf8(chunks_[at_ + 1].core.substr(0, 2))[0]);
+  }
+
+  std::string words_of(Chunk& chunk) {
+    const std::string& core = chunk.core;
+    if (core.empty()) return {};
+    if (core == "-" || core == "--" || core == "---") return "\xe2\x80\x94";
+    if (is_address(core)) return address_words(core);
+    if (is_initials(core)) return initials(chunk);
+    if (is_initial_of_name(chunk)) {
+      chunk.after.clear();
+      return core;
+    }
+    if (const auto words = abbreviation(chunk)) return *words;
+    if (const auto words = day_of_month(chunk)) return *words;
+    constexpr size_t kLongestNumber = 64;
+    if (core.size() > kLongestNumber) return mixed(core);
+    const std::string after_next = next() != nullptr ? next()->core : std::string();
+    if (auto words = number_chunk(core, after_next, used_next_)) {
+      std::string& tail = (used_next_ ? chunks_[at_ + 1] : chunk).after;
+      if (words->ends_with('.') && tail.starts_with('.')) tail.erase(0, 1);
+      return *words;
+    }
+    if (const int value = roman_value(core); value != 0 && at_ > 0) {
+      const std::string& previous = chunks_[at_ - 1].core;
+      static constexpr std::array<std::string_view, 10> kCounted = {"War",    "Part",    "Chapter", "Act",   "Book",
+                                                                    "Volume", "Section", "Type",    "Phase", "Bowl"};
+      if (!previous.empty() && previous[0] >= 'A' && previous[0] <= 'Z') {
+        const bool counted = std::find(kCounted.begin(), kCounted.end(), previous) != kCounted.end();
+        const std::string number = std::to_string(value);
+        return counted ? cardinal_words(number) : "the " + ordinal_words(number);
+      }
+    }
+    return mixed(core);
+  }
+
+  std::string initials(Chunk& chunk) {
+    const std::string word = ascii_lower(chunk.core);
+    if (word == "e.g" || word == "i.e") {
+      if (chunk.after.starts_with('.')) chunk.after.erase(0, 1);
+      return word == "e.g" ? "for example" : "that is";
+    }
+    std::string spelled;
+    for (const char c : chunk.core) spelled += c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+    if (chunk.after.starts_with('.')) chunk.after.erase(0, 1);
+    return spelled + ".";
+  }
+
+  /// The "J." of "Mr. J. R. Smith": before a name, at the start or after a capital.
+  bool is_initial_of_name(const Chunk& chunk) const {
+    if (chunk.core.size() != 1 || chunk.core[0] < 'A' || chunk.core[0] > 'Z' || chunk.after != ".") return false;
+    const bool starts = at_ == 0 || (is_upper_ascii(chunks_[at_ - 1].core) && chunks_[at_ - 1].after.empty());
+    return starts && !chunk.ends_line && next_is_name();
+  }
+  static bool is_upper_ascii(const std::string& core) { return !core.empty() && core[0] >= 'A' && core[0] <= 'Z'; }
+
+  std::optional<std::string> abbreviation(Chunk& chunk) {
+    const std::string word = ascii_lower(chunk.core);
+    const bool dot = chunk.after.starts_with('.');
+    for (const Abbreviation& a : kAbbreviations) {
+      if (word != a.sign || (a.needs_dot && !dot)) continue;
+      if (!dot && !(chunk.core[0] >= 'A' && chunk.core[0] <= 'Z') && a.follow == Follow::name) continue;
+      const bool more = at_ + 1 < chunks_.size() && !chunk.ends_line;
+      const std::string after = more ? chunks_[at_ + 1].core : std::string();
+      if (a.follow == Follow::name && !(more && next_is_name())) continue;
+      if (a.follow == Follow::number && (after.empty() || !digit(after[0]))) continue;
+      // A street or a company may end a sentence; what needs a name after it does not.
+      const bool ends = !more || (a.follow == Follow::any && next_is_name() && a.needs_dot && a.words != "Professor" &&
+                                  a.words != "Captain" && a.words != "Sergeant");
+      if (dot && !ends) chunk.after.erase(0, 1);
+      return std::string(a.words);
+    }
+    return std::nullopt;
+  }
+
+  /// "March 3", "Mar. 3rd", "3 March": the day as an ordinal.
+  std::optional<std::string> day_of_month(Chunk& chunk) {
+    const auto day = [](std::string_view text) -> std::string {
+      size_t digits = 0;
+      while (digits < text.size() && digit(text[digits])) ++digits;
+      const std::string suffix = ascii_lower(text.substr(digits));
+      const bool ordinal = suffix == "st" || suffix == "nd" || suffix == "rd" || suffix == "th";
+      if (digits == 0 || digits > 2 || (!suffix.empty() && !ordinal)) return {};
+      const int n = digits == 2 ? (text[0] - '0') * 10 + text[1] - '0' : text[0] - '0';
+      return n >= 1 && n <= 31 ? std::string(text.substr(0, digits)) : std::string();
+    };
+    if (at_ + 1 >= chunks_.size()) return std::nullopt;
+    const std::string& after = chunks_[at_ + 1].core;
+    const bool dot = chunk.after == ".";
+    const int month =
+        chunk.core[0] >= 'A' && chunk.core[0] <= 'Z' && (chunk.after.empty() || dot) ? month_of(chunk.core) : 0;
+    if (month != 0 && (dot || chunk.after.empty()) && !after.empty() && digit(after[0])) {
+      if (dot && !is_short_month(chunk.core)) return std::nullopt;
+      if (const std::string number = day(after); !number.empty()) {
+        used_next_ = true;
+        chunk.after.clear();
+        return std::string(month_name(month)) + " " + ordinal_words(number);
+      }
+      if (is_short_month(chunk.core)) {
+        chunk.after.clear();
+        return std::string(month_name(month));
+      }
+      return std::nullopt;
+    }
+    if (!chunk.after.empty() || after.empty() || after[0] < 'A' || after[0] > 'Z' || month_of(after) == 0)
+      return std::nullopt;
+    const std::string number = day(chunk.core);
+    if (number.empty()) return std::nullopt;
+    used_next_ = true;
+    if (is_short_month(after) && chunks_[at_ + 1].after == ".") chunks_[at_ + 1].after.clear();
+    const bool article = at_ > 0 && ascii_lower(chunks_[at_ - 1].core) == "the";
+    return (article ? "" : "the ") + ordinal_words(number) + " of " + std::string(month_name(month_of(after)));
+  }
+
+  static bool is_short_month(std::string_view word) { return month_name(month_of(word)) != word; }
+
+  /// Letters, digits and signs together: AT&T, and/or, B2B, COVID-19, C++, #1, snake_case.
+  static std::string mixed(std::string_view core) {
+    std::string out;
+    bool joined = false;  // the next part belongs to the word before it
+    const auto put_word = [&](std::string_view word) {
+      if (!out.empty() && !joined) out += ' ';
+      out += word;
+      joined = false;
+    };
+    for (size_t i = 0; i < core.size();) {
+      size_t end = i + 1;
+      if (letter(core[i]) || (core[i] == '\'' && end < core.size() && letter(core[end]))) {
+        while (end < core.size() && (letter(core[end]) || core[end] == '\'')) ++end;
+        put_word(core.substr(i, end - i));
+      } else if (digit(core[i])) {
+        while (end < core.size() && digit(core[end])) ++end;
+        const std::string_view digits = core.substr(i, end - i);
+        put_word(digits[0] == '0' && digits.size() > 1 ? digit_words(digits) : cardinal_words(digits));
+      } else if (core[i] == '-' && i > 0 && end < core.size() && letter(core[i - 1]) && letter(core[end])) {
+        out += '-';
+        joined = true;
+      } else if (core[i] == '.' && i > 0 && end < core.size()) {
+        put_word(letter(core[i - 1]) && letter(core[end]) ? "dot" : "point");
+      } else if (core[i] == '#' && i > 0) {
+        put_word("sharp");
+      } else if (core[i] == '#' && end < core.size() && letter(core[end])) {
+        put_word("hashtag");
+      } else if (core[i] == '/' && i > 0 && end < core.size() && letter(core[i - 1]) && letter(core[end])) {
+        // "and/or": the sign is not spoken
+      } else if (core[i] == ',' || core[i] == ';' || core[i] == ':' || core[i] == '!' || core[i] == '?') {
+        out += core[i];
+      } else if (const std::string_view words = sign_words(core[i]); !words.empty()) {
+        put_word(words);
+      }
+      i = end;
+    }
+    return out;
+  }
+
+  std::vector<Chunk> chunks_;
+  size_t at_ = 0;
+  bool used_next_ = false;
+  std::string out_;
+};
+
+}  // namespace
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool all_letters(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
+}
+
+std::string ascii_lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  return out;
+}
+
+std::string_view month_name(int month) {
+  return month >= 1 && month <= 12 ? kMonths[static_cast<size_t>(month - 1)] : std::string_view();
+}
+
+int month_of(std::string_view word) {
+  for (size_t m = 0; m < kMonths.size(); ++m) {
+    const bool sept = m == 8 && word == "Sept";
+    if (word == kMonths[m] || sept || (word.size() == 3 && kMonths[m].starts_with(word)))
+      return static_cast<int>(m + 1);
+  }
+  return 0;
+}
+
+Normalized normalize(std::string_view text) {
+  Normalized result;
+  result.text = Normalizer(clean(text, result.skipped)).run();
+  return result;
+}
+
+}  // namespace gpukit::text::english
