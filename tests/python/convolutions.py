@@ -20,7 +20,9 @@ ACTIVATIONS = {
 }
 
 
-def conv(x: Values, w: Values, bias=None, stride=(1,), padding=(0,), dilation=(1,), groups=1, activation=None) -> Values:
+def conv(
+    x: Values, w: Values, bias=None, stride=(1,), padding=(0,), dilation=(1,), groups=1, activation=None
+) -> Values:
     """x [batch, channels, *space], w [out channels, channels / groups, *taps]; one number per axis of space."""
     axes = range(len(stride))
     x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])

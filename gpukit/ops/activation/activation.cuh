@@ -13,10 +13,6 @@ GPUKIT_DEVICE T from_bytes(const MapArgs& args, int slot) {
 GPUKIT_DEVICE float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 GPUKIT_DEVICE double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
 
-// By erfc: no cancellation in the tail.
-GPUKIT_DEVICE float gelu_erf_of(float x) { return 0.5f * x * erfcf(x * -0.70710678118654752f); }
-GPUKIT_DEVICE double gelu_erf_of(double x) { return 0.5 * x * erfc(x * -0.7071067811865475244); }
-
 template <typename T>
 GPUKIT_DEVICE float silu_in(float x) {
   if constexpr (Short<T>::value) return x * reciprocal_approx(1.0f + exp_short(-x));

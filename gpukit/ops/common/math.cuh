@@ -36,6 +36,10 @@ GPUKIT_DEVICE float gelu_short(float x) {
   return x * reciprocal_normal(1.0f + exp2_normal(x * fmaf(x * x, -0.10294324033f, -2.3022082144f)));
 }
 
+/// 0.5 x (1 + erf(x / sqrt(2))) by erfc: no cancellation in the tail.
+GPUKIT_DEVICE float gelu_erf_of(float x) { return 0.5f * x * erfcf(x * -0.70710678118654752f); }
+GPUKIT_DEVICE double gelu_erf_of(double x) { return 0.5 * x * erfc(x * -0.7071067811865475244); }
+
 /// Where the reciprocal would be subnormal (x < -87) it is 0.
 GPUKIT_DEVICE float silu_short(float x) { return x * reciprocal_normal(1.0f + exp2_normal(x * -kLog2E)); }
 

@@ -1,0 +1,10 @@
+// The tiles of conv, shared by host and device.
+#pragma once
+
+namespace gpukit {
+
+inline constexpr int kConvTile = 64;   // output channels, and outputs in space
+inline constexpr int kConvDepth = 16;  // weights of one output at a time
+inline constexpr int kConvThreads = 256;
+
+}  // namespace gpukit
