@@ -194,3 +194,15 @@ def test_explain(device):
     assert empty.endswith("nothing to compute")
     with pytest.raises(ValueError, match="explain_grouped_matmul: b must be 3D"):
         gp.explain_grouped_matmul(gp.zeros((300, 64)), gp.zeros((72, 64)), ids)
+
+
+@pytest.mark.parametrize("m", [9, 700])
+def test_rows_without_an_expert(device, rng, m):
+    x, w = make(rng, (m, 64), "bfloat16"), make(rng, (3, 72, 64), "bfloat16")
+    ids = rng.integers(0, 3, m).astype(np.int32)
+    wanted = download(gp.grouped_matmul(x, w, gp.from_numpy(ids)))
+    ids[::2] = -1
+    wanted[::2] = 0
+    out = gp.ones((m, 72), "bfloat16")
+    np.testing.assert_array_equal(download(gp.grouped_matmul(x, w, gp.from_numpy(ids), out=out)), wanted)
+    gp.synchronize()  # nothing to raise

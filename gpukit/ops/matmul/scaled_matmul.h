@@ -40,8 +40,8 @@ std::string explain_scaled_matmul(const Quantized& a, const Quantized& b, const 
 
 /// Mixtures of experts: row i of a [m, k] is multiplied by matrix row_expert_ids[i] (int32 [m]) of b [experts, n, k];
 /// scales of b have the experts as their first axis, or are one number. b may also be float16, bfloat16 or float32 like
-/// a: such sums have one chain, or on sm_90 those of matmul. Rows may come in any order. A row with an id outside [0,
-/// experts) is 0, and the next wait raises OutOfRangeError.
+/// a: such sums have one chain, or on sm_90 those of matmul. Rows may come in any order. A row with the id -1 has no
+/// expert and is 0; so is one with another id outside [0, experts), and the next wait raises OutOfRangeError.
 Array grouped_matmul(const Quantized& a, const Quantized& b, const Array& row_expert_ids,
                      const ScaledMatmulOptions& options = {}, const Array* out = nullptr);
 

@@ -299,7 +299,7 @@ void run_tile(const ScaledSpace& s, const Pointers& p, int64_t row, int64_t colu
   const auto id_of = [&](int i) { return int64_t{p.ids[(row + i) * s.id_m]}; };
   for (int i = 0; i < count; ++i) {
     if (id_of(i) >= 0 && id_of(i) < s.experts) continue;
-    runtime::note_fault(fault, s.fault_op, id_of(i), s.experts);
+    if (id_of(i) != -1) runtime::note_fault(fault, s.fault_op, id_of(i), s.experts);
     for (int64_t c = column; c < std::min(s.n, column + kTile); ++c) {
       const int64_t at = (row + i) * s.out_m + c * s.out_n;
       if (s.out == Code::int32)

@@ -155,7 +155,7 @@ struct MetExperts {
     if (thread < rows) {
       id = ids[thread * id_m];
       if (id < 0 || id >= s.batches) {
-        if (blockIdx.x == 0) note_fault(fault, fault_op, id, s.batches);
+        if (blockIdx.x == 0 && id != -1) note_fault(fault, fault_op, id, s.batches);
         id = -1;
       }
       found.id[thread] = id;

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kOrderThreads)
   };
   each([&](int row, int32_t id, int32_t* count, int, int more) {
     if (more > 0) *count += more;
-    if (row < to && (id < 0 || id >= experts)) note_fault(fault, fault_op, id, experts);
+    if (row < to && (id < -1 || id >= experts)) note_fault(fault, fault_op, id, experts);
   });
   __syncthreads();
 

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kScaledThreads, 2)
       experts[thread] = row >= s.m ? -1 : ids == nullptr ? 0 : ids[row * s.id_m];
       if (experts[thread] < 0 || (ids != nullptr && experts[thread] >= s.experts)) {
         if (row < s.m) {
-          note_fault(fault, s.fault_op, experts[thread], s.experts);
+          if (experts[thread] != -1) note_fault(fault, s.fault_op, experts[thread], s.experts);
           for (int64_t c = column - thread; c < s.n && c < column - thread + kScaledTile; ++c)
             store_zero(out, s.out, row * s.out_m + c * s.out_n);
         }
