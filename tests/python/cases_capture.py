@@ -120,6 +120,16 @@ def sample(rng: np.random.Generator) -> Arrays:
     ]
 
 
+def moe(rng: np.random.Generator) -> Arrays:
+    """Tokens, which are padding, router, experts, and the shared expert."""
+    arrays = normal((9, 64), (6, 64), (6, 48, 64), (6, 64, 24), (32, 64), (64, 16), (1, 64), dtype="bfloat16")(rng)
+    return [*arrays, upload(rng.integers(-1, 3, 9), "int32")]
+
+
+def run_moe(arrays: Arrays, **more: Any) -> Any:
+    return gp.moe(*arrays[:4], top_k=2, shared_expert=tuple(arrays[4:7]), ids=arrays[7], **more)
+
+
 SAMPLE_NAMES = ("logits", "temperature", "top_p", "repetition_penalty", "top_k", "position", "history", "seed")
 
 
@@ -216,6 +226,9 @@ CALLS = [
     grouped("many", 300, "bfloat16"),
     Call("sample", sample, lambda arrays, **more: gp.sample(**dict(zip(SAMPLE_NAMES, arrays, strict=True)), **more)),
     plain("sample", turned((5, 300), dtype="bfloat16"), "greedy", temperature=0.0),
+    plain("moe", normal((5, 64), (6, 64), (6, 48, 64), (6, 64, 24), dtype="bfloat16"), top_k=3),
+    plain("moe", normal((40, 64), (6, 64), (6, 48, 64), (6, 64, 24)), "one", top_k=1, softmax_first=False),
+    Call("moe", moe, run_moe, "shared expert"),
     random("normal"),
     random("uniform", dtype="float16"),
     random("randint", low=0, high=100),

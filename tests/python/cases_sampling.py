@@ -7,6 +7,13 @@ from opcase import OpCase
 CASES: list[OpCase] = []
 
 DEDICATED = {
+    "moe": "test_moe.py::test_moe",
+    "moe_compute_permutation": "test_moe.py::test_steps_of_0_2",
+    "moe_expand_expert_offsets": "test_moe.py::test_steps_of_0_2",
+    "moe_gather": "test_moe.py::test_steps_of_0_2",
+    "moe_scatter": "test_moe.py::test_steps_of_0_2",
+    "moe_softmax_topk": "test_moe.py::test_steps_of_0_2",
+    "moe_topk_with_indices": "test_moe.py::test_topk",
     "sample": "test_sampling.py::test_cuts_and_shares",
     "sample_greedy": "test_sampling.py::test_names_of_0_2",
     "sample_multinomial": "test_sampling.py::test_names_of_0_2",

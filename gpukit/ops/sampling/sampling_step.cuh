@@ -4,6 +4,7 @@
 // Logits are compared by keys, unsigned integers in the same order. Probabilities are weights: whole multiples of
 // 2^-kWeightBits of the largest, whose sums are exact in any order.
 #pragma once
+#include "gpukit/ops/common/ordered.cuh"
 #include "gpukit/ops/common/philox.cuh"
 #include "gpukit/ops/common/rounded.cuh"
 #include "gpukit/ops/sampling/sampling_space.cuh"
@@ -17,15 +18,8 @@ inline constexpr float kGreedyBelow = 1e-6f;
 
 inline constexpr uint32_t kNotANumber = 0xffffffffu, kMinusInfinity = 0x007fffffu;
 
-/// Zeros of both signs are equal, NaN is the largest.
-GPUKIT_DEVICE uint32_t key_of(float logit) {
-  if (logit != logit) return kNotANumber;
-  const auto bits = static_cast<uint32_t>(rounded::bits_of(rounded::add(logit, 0.0f)));
-  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
-}
-GPUKIT_DEVICE float logit_of(uint32_t key) {
-  return rounded::from_bits(static_cast<int32_t>((key >> 31) != 0 ? key & 0x7fffffffu : ~key));
-}
+GPUKIT_DEVICE uint32_t key_of(float logit) { return logit == logit ? ordered_bits(logit) : kNotANumber; }
+GPUKIT_DEVICE float logit_of(uint32_t key) { return from_ordered_bits(key); }
 
 /// How often a token occurs after the prompt, and in the top bit whether it occurs in the prompt.
 inline constexpr uint32_t kInPrompt = 0x80000000u;

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 # The sub-modules first: afterwards the names mean the functions.
 from pygpukit.ops import embedding as _embedding  # noqa: F401  # isort: skip
 from pygpukit.ops import matmul as _matmul  # noqa: F401  # isort: skip
+from pygpukit.ops import moe as _moe  # noqa: F401  # isort: skip
 from pygpukit import _core, compat
 from pygpukit._core import *  # noqa: F403
 from pygpukit._startup import OLD_NAMES, old_names

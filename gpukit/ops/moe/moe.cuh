@@ -1,0 +1,151 @@
+// Routing of tokens to experts, and what comes back from them. Sums are float32 in a fixed order; a token's result
+// depends on that token alone.
+#pragma once
+#include "gpukit/ops/common/fault.cuh"
+#include "gpukit/ops/common/ordered.cuh"
+#include "gpukit/ops/common/reduce.cuh"
+#include "gpukit/ops/moe/moe_space.cuh"
+
+namespace gpukit {
+
+/// The place of a logit among others as one number, the larger the earlier: NaN last, among equal ones the lowest
+/// index first.
+GPUKIT_DEVICE uint64_t rank_of(float logit, int index) {
+  const uint32_t key = logit == logit ? ordered_bits(logit) : 0u;
+  return static_cast<uint64_t>(key) << 32 | (0xffffffffu - static_cast<uint32_t>(index));
+}
+
+struct LatestRank {
+  using Acc = uint64_t;
+  static constexpr bool kAnyOrder = true;
+  static GPUKIT_DEVICE uint64_t identity() { return 0; }
+  static GPUKIT_DEVICE uint64_t merge(uint64_t a, uint64_t b) { return a > b ? a : b; }
+};
+
+// moe_route: one warp per token. In each turn the lanes find the largest rank below the last one found.
+template <typename T>
+__global__ void __launch_bounds__(256) moe_route(int32_t* indices, T* values, float* gates, const T* logits,
+                                                 const int32_t* ids, const __grid_constant__ RouteSpace s) {
+  const int lane = threadIdx.x & 31;
+  const int64_t warps = static_cast<int64_t>(gridDim.x) * (blockDim.x >> 5);
+  for (int64_t token = blockIdx.x * static_cast<int64_t>(blockDim.x >> 5) + (threadIdx.x >> 5); token < s.tokens;
+       token += warps) {
+    const T* row = logits + token * s.row;
+    int32_t* to = indices + token * s.k;
+    float* gate = gates == nullptr ? nullptr : gates + token * s.k;
+    if (ids != nullptr && ids[token * s.id_step] < 0) {
+      for (int j = lane; j < s.k; j += 32) {
+        to[j] = -1;
+        gate[j] = 0.0f;
+      }
+      continue;
+    }
+    uint64_t last = ~uint64_t{0};
+    float largest = 0.0f, sum = 0.0f;
+    for (int j = 0; j < s.k; ++j) {
+      uint64_t best = 0;
+      for (int e = lane; e < s.experts; e += 32) {
+        const uint64_t rank = rank_of(load(row[e * s.column]), e);
+        if (rank < last && rank > best) best = rank;
+      }
+      last = lanes_tree<LatestRank>(best, 32);
+      const int expert = static_cast<int>(0xffffffffu - static_cast<uint32_t>(last));
+      const float logit = load(row[expert * s.column]);
+      if (j == 0) largest = logit;
+      const float share = expf(logit - largest);
+      sum += share;
+      if (lane == 0) {
+        to[j] = expert;
+        if (values != nullptr) values[token * s.k + j] = row[expert * s.column];
+        if (gate != nullptr) gate[j] = share;
+      }
+    }
+    if (gate == nullptr) continue;
+    if (s.softmax_first != 0 && s.normalize == 0) {
+      sum = 0.0f;
+      for (int e = lane; e < s.experts; e += 32) sum += expf(load(row[e * s.column]) - largest);
+      sum = lanes_tree<TreeSum<float>>(sum, 32);
+    }
+    __syncwarp();
+    for (int j = lane; j < s.k; j += 32) gate[j] /= sum;
+  }
+}
+
+// moe_combine: one block per token and 256 columns; see Combine.
+template <typename T>
+__global__ void __launch_bounds__(256)
+    moe_combine(T* out, const T* rows, const float* weights, const int32_t* reverse, const T* shared,
+                const T* shared_gate, const int32_t* ids, Fault* fault, int64_t tokens,
+                const __grid_constant__ CombineSpace s) {
+  for (int64_t token = blockIdx.x; token < tokens; token += gridDim.x) {
+    const bool share = shared != nullptr && (ids == nullptr || ids[token * s.id_step] >= 0);
+    const float gate = share && shared_gate != nullptr ? 1.0f / (1.0f + expf(-load(shared_gate[token]))) : 1.0f;
+    for (int64_t i = blockIdx.y * 256 + threadIdx.x; i < s.width; i += 256 * static_cast<int64_t>(gridDim.y)) {
+      float sum = 0.0f;
+      for (int64_t j = 0; j < s.k; ++j) {
+        const float weight = weights[token * s.weights_row + j * s.weights_column];
+        const int64_t row = reverse != nullptr ? reverse[(token * s.k + j) * s.reverse_step] : token * s.k + j;
+        if (row < 0 || row >= s.rows) {
+          if (i == 0) note_fault(fault, s.fault_op, row, s.rows);
+        } else if (weight != 0.0f) {
+          sum = fmaf(weight, load(rows[row * s.rows_row + i * s.rows_column]), sum);
+        }
+      }
+      if (share) sum = fmaf(gate, load(shared[token * s.shared_row + i]), sum);
+      out[token * s.out_row + i * s.out_column] = store<T>(sum);
+    }
+  }
+}
+
+// moe_order_by_expert: one block. A thread finds the rows of its expert in ascending order, twice: to count them and to
+// place them. Thread `experts` has the rows that go nowhere.
+__global__ void __launch_bounds__(1024)
+    moe_order_by_expert(int32_t* counts, int32_t* offsets, int32_t* permute, int32_t* reverse, const int32_t* ids,
+                        int64_t rows, int32_t experts, Fault* fault, int32_t fault_op) {
+  const auto is_mine = [&](int64_t i, int expert) {
+    const int32_t id = ids[i];
+    return expert == experts ? id < 0 || id >= experts : id == expert;
+  };
+  for (int expert = threadIdx.x; expert < experts; expert += blockDim.x) {
+    int32_t count = 0;
+    for (int64_t i = 0; i < rows; ++i) count += is_mine(i, expert) ? 1 : 0;
+    counts[expert] = count;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    int32_t before = 0;
+    for (int expert = 0; expert < experts; ++expert) {
+      offsets[expert] = before;
+      before += counts[expert];
+    }
+    offsets[experts] = before;
+  }
+  __syncthreads();
+  for (int expert = threadIdx.x; expert <= experts; expert += blockDim.x) {
+    int32_t place = offsets[expert];
+    for (int64_t i = 0; i < rows; ++i) {
+      if (!is_mine(i, expert)) continue;
+      if (expert == experts && ids[i] != -1) note_fault(fault, fault_op, ids[i], experts);
+      permute[place] = static_cast<int32_t>(i);
+      reverse[i] = place++;
+    }
+  }
+}
+
+// moe_expand_offsets: a thread per row finds the first offset above its place.
+__global__ void __launch_bounds__(256)
+    moe_expand_offsets(int32_t* ids, const int32_t* offsets, int64_t rows, int32_t count) {
+  for (int64_t row = blockIdx.x * 256ll + threadIdx.x; row < rows; row += 256ll * gridDim.x) {
+    int low = 0, high = count;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (offsets[middle] > row)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    ids[row] = low == count ? -1 : low - 1;
+  }
+}
+
+}  // namespace gpukit
