@@ -1,6 +1,7 @@
 """Checks that every public name of the 0.2 API in tools/api_0_2/ exists and takes its keywords.
 
-A file is an area. A row is a module, a dotted name in it and, for what is called, the keywords that users pass. Extra ones are welcome.
+A file is an area. A row is a module, a dotted name in it and, for what is called, the keywords that users pass. Extra
+ones are welcome.
 """
 
 from __future__ import annotations
