@@ -1,0 +1,210 @@
+#include "tests/emulator/shadow.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+namespace emulator {
+namespace {
+
+/// The last write and the last read of a byte. Epochs count barriers and blocks and never go back.
+struct Cell {
+  uint64_t written = 0, read = 0;            // epochs; 0: never
+  uint32_t write_clock = 0, read_clock = 0;  // of the thread's lane, see `seen`
+  int16_t writer = -1, reader = -1;
+  bool atomic = false, declared = false;
+};
+
+constexpr size_t kPage = 4096;
+using Page = std::array<Cell, kPage>;
+
+struct Shadow {
+  std::vector<Range> ranges, unchecked;
+  size_t last_range = 0;
+  std::vector<Cell> shared = std::vector<Cell>(kArenaBytes);
+  std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages;
+  uintptr_t last_page = ~uintptr_t{0};
+  Page* last_cells = nullptr;
+  uint64_t epoch = 1, first_of_launch = 1, first_of_block = 1;
+  unsigned shared_bytes = 0;
+  bool all_races = false;
+  bool acquired = false;  // the block has counted in global memory, and may read what other blocks wrote before
+  int thread = -1;
+  std::vector<uint32_t> clock;                 // by thread: how often its lane was ordered
+  std::vector<std::array<uint32_t, 32>> seen;  // by thread: the clocks of the lanes that came before it
+};
+
+Shadow& shadow() {
+  static Shadow* instance = new Shadow;
+  return *instance;
+}
+
+bool inside(const std::vector<Range>& ranges, uintptr_t begin, uintptr_t end) {
+  auto after = std::upper_bound(ranges.begin(), ranges.end(), begin,
+                                [](uintptr_t address, const Range& range) { return address < range.begin; });
+  return after != ranges.begin() && end <= (after - 1)->end;
+}
+
+/// Whether an access of `thread` at an epoch comes before what the current thread does now, within a block.
+bool ordered(const Shadow& s, uint64_t epoch, int thread, uint32_t clock) {
+  if (epoch != s.epoch || thread == s.thread) return true;
+  return thread / 32 == s.thread / 32 && s.seen[s.thread][thread % 32] > clock;
+}
+
+[[noreturn]] void race(const char* what, const char* memory, uintptr_t address, int other) {
+  emulator_fail("race: thread %d %s of %s memory at %#lx with thread %d, no barrier between", shadow().thread, what,
+                memory, static_cast<unsigned long>(address), other);
+}
+
+void check_cell(Shadow& s, Cell& c, Access access, bool is_shared, uintptr_t address) {
+  const char* memory = is_shared ? "shared" : "global";
+  const bool is_atomic = access == Access::atomic, is_write = access == Access::write || is_atomic;
+  if (is_shared && c.written < s.first_of_block && (access == Access::read || is_atomic))
+    emulator_fail("thread %d reads shared memory at offset %#lx that nobody wrote", s.thread,
+                  static_cast<unsigned long>(address - reinterpret_cast<uintptr_t>(arena())));
+  const bool atomics = is_atomic && c.atomic, checked = is_shared || s.all_races;
+  if (c.written >= s.first_of_block) {
+    if (!atomics && (is_write || checked) && !ordered(s, c.written, c.writer, c.write_clock))
+      race(is_write ? "writes what was written" : "reads what was written", memory, address, c.writer);
+  } else if (!is_shared && c.written >= s.first_of_launch && !atomics && !s.acquired) {
+    emulator_fail("race: thread %d %s global memory at %#lx that another block wrote", s.thread,
+                  is_write ? "writes" : "reads", static_cast<unsigned long>(address));
+  }
+  if (is_write) {
+    if (c.read >= s.first_of_block) {
+      if (checked && !ordered(s, c.read, c.reader, c.read_clock))
+        race("writes what was read", memory, address, c.reader);
+    } else if (!is_shared && c.read >= s.first_of_launch && !is_atomic && !s.acquired) {
+      emulator_fail("race: thread %d writes global memory at %#lx that another block read", s.thread,
+                    static_cast<unsigned long>(address));
+    }
+    c.written = s.epoch;
+    c.writer = static_cast<int16_t>(s.thread);
+    c.write_clock = s.clock[s.thread];
+    c.atomic = is_atomic;
+  } else {
+    c.read = s.epoch;
+    c.reader = static_cast<int16_t>(s.thread);
+    c.read_clock = s.clock[s.thread];
+  }
+}
+
+Cell& global_cell(Shadow& s, uintptr_t address) {
+  const uintptr_t page = address / kPage;
+  if (page != s.last_page) {
+    std::unique_ptr<Page>& cells = s.pages[page];
+    if (cells == nullptr) cells = std::make_unique<Page>();
+    s.last_page = page;
+    s.last_cells = cells.get();
+  }
+  return (*s.last_cells)[address % kPage];
+}
+
+}  // namespace
+
+unsigned char* arena() {
+  static auto* memory = [] {
+    void* made = mmap(nullptr, kArenaBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return static_cast<unsigned char*>(made);
+  }();
+  return memory;
+}
+
+void begin_launch(std::vector<Range> ranges, unsigned shared_bytes, bool all_races) {
+  Shadow& s = shadow();
+  s.all_races = all_races;
+  s.ranges = std::move(ranges);
+  s.shared_bytes = shared_bytes;
+  s.first_of_launch = ++s.epoch;
+  for (size_t i = 0; i < kDynamicStart; ++i) s.shared[i].declared = false;
+  if (s.pages.size() > 4096) s.pages.clear();
+  s.last_page = ~uintptr_t{0};
+}
+
+void begin_block(int threads) {
+  Shadow& s = shadow();
+  s.first_of_block = ++s.epoch;
+  s.acquired = false;
+  s.clock.assign(threads, 1);
+  s.seen.assign(threads, {});
+  std::memset(arena(), 0xff, kDynamicStart + s.shared_bytes);
+}
+
+void order_block() { ++shadow().epoch; }
+
+void order_lanes(int warp, uint32_t lanes) {
+  Shadow& s = shadow();
+  std::array<uint32_t, 32> all{};
+  const int first = warp * 32;
+  auto taking_part = [&](int lane) {
+    return (lanes >> lane & 1) != 0 && first + lane < static_cast<int>(s.clock.size());
+  };
+  for (int lane = 0; lane < 32; ++lane) {
+    if (!taking_part(lane)) continue;
+    for (int other = 0; other < 32; ++other) all[other] = std::max(all[other], s.seen[first + lane][other]);
+    all[lane] = std::max(all[lane], ++s.clock[first + lane]);
+  }
+  for (int lane = 0; lane < 32; ++lane)
+    if (taking_part(lane)) s.seen[first + lane] = all;
+}
+
+void declare_shared(size_t offset, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) shadow().shared[offset + i].declared = true;
+}
+
+void set_current_thread(int thread) { shadow().thread = thread; }
+
+void add_unchecked(Range range) {
+  std::vector<Range>& list = shadow().unchecked;
+  list.push_back(range);
+  std::sort(list.begin(), list.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+}
+
+}  // namespace emulator
+
+extern "C" void emulator_access(const void* pointer, unsigned long bytes, emulator::Access access) {
+  using namespace emulator;
+  Shadow& s = shadow();
+  if (s.thread < 0 || bytes == 0) return;
+  const auto begin = reinterpret_cast<uintptr_t>(pointer);
+  const uintptr_t end = begin + bytes;
+  const auto base = reinterpret_cast<uintptr_t>(arena());
+  const char* verb = access == Access::read || access == Access::fragment ? "reads" : "writes";
+  if (begin >= base && begin < base + kArenaBytes) {
+    for (uintptr_t at = begin; at < end; ++at) {
+      const size_t offset = at - base;
+      const bool ours = offset < kDynamicStart ? s.shared[offset].declared : offset < kDynamicStart + s.shared_bytes;
+      if (!ours)
+        emulator_fail("thread %d %s %lu bytes at shared memory %s %#lx, of which not all are the block's", s.thread,
+                      verb, bytes, offset < kDynamicStart ? "offset" : "dynamic offset",
+                      static_cast<unsigned long>(offset < kDynamicStart ? offset : offset - kDynamicStart));
+      check_cell(s, s.shared[offset], access, true, at);
+    }
+    return;
+  }
+  if (s.last_range < s.ranges.size() && begin >= s.ranges[s.last_range].begin && end <= s.ranges[s.last_range].end) {
+  } else if (inside(s.ranges, begin, end)) {
+    auto after = std::upper_bound(s.ranges.begin(), s.ranges.end(), begin,
+                                  [](uintptr_t address, const Range& range) { return address < range.begin; });
+    s.last_range = static_cast<size_t>(after - s.ranges.begin()) - 1;
+  } else if (inside(s.unchecked, begin, end)) {
+    return;
+  } else {
+    std::string near;
+    for (const Range& r : s.ranges)
+      if (end + 4096 > r.begin && begin < r.end + 4096)
+        near += begin >= r.begin
+                    ? ", " + std::to_string(static_cast<long>(begin - r.end)) + " from the end of " +
+                          std::to_string(r.end - r.begin) + " bytes"
+                    : ", " + std::to_string(r.begin - begin) + " before " + std::to_string(r.end - r.begin) + " bytes";
+    emulator_fail("thread %d %s %lu bytes at %#lx, out of bounds%s", s.thread, verb, bytes,
+                  static_cast<unsigned long>(begin), near.c_str());
+  }
+  for (uintptr_t at = begin; at < end; ++at) check_cell(s, global_cell(s, at), access, false, at);
+  if (access == Access::atomic) s.acquired = true;
+}
