@@ -15,7 +15,7 @@ from pygpukit import _core
 OLD_NAMES = tuple(name for name in dir(_core._compat) if not name.startswith("_"))
 
 # Sub-modules that are imported when first asked for.
-_LAZY = ("benchmark", "compat", "core", "memory", "ops", "scheduler", "testing", "typing")
+_LAZY = ("benchmark", "compat", "core", "llm", "memory", "ops", "scheduler", "testing", "typing")
 
 # `gp.bool` exists, but `from pygpukit import *` must not hide the builtin.
 _ALIASES = {"bool": ("pygpukit.core.dtypes", "bool_")}
