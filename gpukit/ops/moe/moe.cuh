@@ -75,26 +75,24 @@ __global__ void __launch_bounds__(256) moe_route(int32_t* indices, T* values, fl
 template <typename T>
 __global__ void __launch_bounds__(256)
     moe_combine(T* out, const T* rows, const float* weights, const int32_t* reverse, const T* shared,
-                const T* shared_gate, const int32_t* ids, Fault* fault, int64_t tokens,
-                const __grid_constant__ CombineSpace s) {
-  for (int64_t token = blockIdx.x; token < tokens; token += gridDim.x) {
-    const bool share = shared != nullptr && (ids == nullptr || ids[token * s.id_step] >= 0);
-    const float gate = share && shared_gate != nullptr ? 1.0f / (1.0f + expf(-load(shared_gate[token]))) : 1.0f;
-    for (int64_t i = blockIdx.y * 256 + threadIdx.x; i < s.width; i += 256 * static_cast<int64_t>(gridDim.y)) {
-      float sum = 0.0f;
-      for (int64_t j = 0; j < s.k; ++j) {
-        const float weight = weights[token * s.weights_row + j * s.weights_column];
-        const int64_t row = reverse != nullptr ? reverse[(token * s.k + j) * s.reverse_step] : token * s.k + j;
-        if (row < 0 || row >= s.rows) {
-          if (i == 0) note_fault(fault, s.fault_op, row, s.rows);
-        } else if (weight != 0.0f) {
-          sum = fmaf(weight, load(rows[row * s.rows_row + i * s.rows_column]), sum);
-        }
-      }
-      if (share) sum = fmaf(gate, load(shared[token * s.shared_row + i]), sum);
-      out[token * s.out_row + i * s.out_column] = store<T>(sum);
-    }
+                const T* shared_gate, const int32_t* ids, Fault* fault, const __grid_constant__ CombineSpace s) {
+  const int64_t token = blockIdx.x;
+  const int64_t i = blockIdx.y * int64_t{256} + threadIdx.x;
+  if (i >= s.width) return;
+  float sum = 0.0f;
+  for (int j = 0; j < s.k; ++j) {
+    const int64_t slot = token * s.k + j;
+    const int64_t row = reverse != nullptr ? reverse[slot * s.reverse_step] : slot;
+    const bool good = row >= 0 && row < s.rows;
+    if (!good && i == 0) note_fault(fault, s.fault_op, row, s.rows);
+    const float weight = good ? weights[token * s.weights_row + j * s.weights_column] : 0.0f;
+    if (weight != 0.0f) sum = fmaf(weight, load(rows[row * s.rows_row + i * s.rows_column]), sum);
   }
+  if (shared != nullptr && (ids == nullptr || ids[token * s.id_step] >= 0)) {
+    const float gate = shared_gate != nullptr ? 1.0f / (1.0f + expf(-load(shared_gate[token]))) : 1.0f;
+    sum = fmaf(gate, load(shared[token * s.shared_row + i]), sum);
+  }
+  out[token * s.out_row + i * s.out_column] = store<T>(sum);
 }
 
 // moe_order_by_expert: one block. A thread finds the rows of its expert in ascending order, twice: to count them and to

@@ -33,12 +33,10 @@ void route(const Route& r) {
 }
 
 void combine(const Combine& c) {
-  const int64_t tokens = c.out.shape()[0];
-  const auto pieces = static_cast<unsigned>(std::min<int64_t>(ceil_div(c.space.width, kBlock), 65535));
   jit::launch(typed.get(kCombine, c.out.dtype()), c.out.device(),
-              {.grid_x = blocks(tokens, 1), .grid_y = pieces, .block_x = kBlock}, write(c.out), read(c.rows),
-              read(c.weights), read_if(c.reverse), read_if(c.shared), read_if(c.shared_gate), read_if(c.ids),
-              runtime::fault_address(c.out.device()), tokens, c.space);
+              {.grid_x = blocks(c.out.shape()[0], 1), .grid_y = blocks(c.space.width, kBlock), .block_x = kBlock},
+              write(c.out), read(c.rows), read(c.weights), read_if(c.reverse), read_if(c.shared),
+              read_if(c.shared_gate), read_if(c.ids), runtime::fault_address(c.out.device()), c.space);
 }
 
 void order_by_expert(const Permutation& p) {
