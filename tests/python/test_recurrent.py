@@ -77,6 +77,8 @@ def test_lstm_bidirectional(device, rng, dtype):
         given = [upload(v, dtype) for v in (x, *ways[0], *ways[1])]
         h0, c0 = (upload(v, dtype) for v in states)
         got = gp.lstm_bidirectional(*given, h0=h0, c0=c0)
+        bare = [*given[:3], None, None, *given[5:7], None, None]
+        assert_close([gp.lstm_bidirectional(*bare)[1][0]], [lstm(x, *ways[0][:2], dtype=dtype)[1]], dtype)
         assert_close(got, expected, dtype)
         alone = gp.lstm_forward(given[0], *given[5:], h0[1], c0[1], reverse=True)
         assert bits([got[0][:, :, hidden:], got[1][1], got[2][1]]) == bits(alone)

@@ -66,8 +66,9 @@ void bind_lstm(nb::module_& m) {
         const Array h = to_optional(kOp, "h0", h0), c = to_optional(kOp, "c0", c0);
         return run(kOp, out, [&](const LstmResult* r) { return lstm_bidirectional(input, f, b, h, c, r); });
       },
-      "x"_a, "W_ih_fwd"_a, "W_hh_fwd"_a, "b_ih_fwd"_a, "b_hh_fwd"_a, "W_ih_bwd"_a, "W_hh_bwd"_a, "b_ih_bwd"_a,
-      "b_hh_bwd"_a, nb::kw_only(), "h0"_a = nb::none(), "c0"_a = nb::none(), "out"_a = nb::none(),
+      "x"_a, "W_ih_fwd"_a, "W_hh_fwd"_a, "b_ih_fwd"_a.none(), "b_hh_fwd"_a.none(), "W_ih_bwd"_a, "W_hh_bwd"_a,
+      "b_ih_bwd"_a.none(), "b_hh_bwd"_a.none(), nb::kw_only(), "h0"_a = nb::none(), "c0"_a = nb::none(),
+      "out"_a = nb::none(),
       "lstm_forward and its reverse side by side: (out [batch, steps, 2 hidden], h_n and c_n [2, batch, hidden]).");
 }
 

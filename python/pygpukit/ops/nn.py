@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pygpukit._core import (
+    adain,
+    adaln,
+    adaln_zero,
     bias_add_inplace,
     geglu,
     geglu_packed,
     gelu,
     gelu_erf,
+    group_norm,
+    group_norm_silu,
+    instance_norm,
     layernorm,
     layernorm_residual,
     leaky_relu,
@@ -31,11 +37,17 @@ from pygpukit._core import (
 )
 
 __all__ = [
+    "adain",
+    "adaln",
+    "adaln_zero",
     "bias_add_inplace",
     "geglu",
     "geglu_packed",
     "gelu",
     "gelu_erf",
+    "group_norm",
+    "group_norm_silu",
+    "instance_norm",
     "layernorm",
     "layernorm_residual",
     "leaky_relu",
