@@ -1,0 +1,85 @@
+// Elements of a harmonic excitation and of spectra in polar form.
+#pragma once
+#include "gpukit/ops/audio/gather.cuh"
+
+namespace gpukit {
+
+struct HarmonicParams {
+  int64_t n, step;  // values of f0, samples for each
+  int32_t harmonics;
+  float bias, amplitude, voiced_noise, voiced_above;
+  double rate;
+  float mix[16];
+};
+
+/// Turns in one sample of harmonic h + 1 at f0[i], without whole ones: element [h, i] from f0 `a`.
+struct HarmonicTurns {
+  using Value = double;
+  using Params = HarmonicParams;
+  static GPUKIT_DEVICE double at(int64_t index, const float* a, const float*, const float*, const Params& p) {
+    const double turns = static_cast<double>(index / p.n + 1) * static_cast<double>(a[index % p.n]) / p.rate;
+    return turns - ::floor(turns);
+  }
+};
+
+/// A sample of the source from the running sums of turns `a`, which are float64 [harmonics, n], f0 `b` and noise `c`
+/// [samples, harmonics], which may be null.
+struct HarmonicSource {
+  using Value = float;
+  using Params = HarmonicParams;
+  static GPUKIT_DEVICE float at(int64_t t, const float* a, const float* b, const float* c, const Params& p) {
+    const double* sums = reinterpret_cast<const double*>(a);
+    const bool voiced = b[t / p.step] > p.voiced_above;
+    const double middle = (static_cast<double>(t) + 0.5) / static_cast<double>(p.step) - 0.5;
+    const double u = middle > 0 ? middle : 0;
+    const int64_t left = static_cast<int64_t>(u);
+    const int64_t right = left + 1 < p.n ? left + 1 : p.n - 1;
+    const double part = u - static_cast<double>(left);
+    float sum = p.bias;
+    for (int32_t h = 0; h < p.harmonics; ++h) {
+      const float noise = c == nullptr ? 0.0f : c[t * p.harmonics + h];
+      float value = p.amplitude / 3.0f * noise;
+      if (voiced) {
+        const double from = sums[h * p.n + left], to = sums[h * p.n + right];
+        const double turns = static_cast<double>(p.step) * (from + part * (to - from));
+        value = p.amplitude * sinf(static_cast<float>(6.283185307179586 * (turns - ::floor(turns)))) +
+                p.voiced_noise * noise;
+      }
+      sum += p.mix[h] * value;
+    }
+    return tanhf(sum);
+  }
+};
+
+struct PolarParams {
+  int64_t frames, bins;
+};
+
+/// Element [row, frame] of magnitudes and phases from pairs `a` [frames, bins].
+struct MagnitudePhase {
+  using Value = float;
+  using Params = PolarParams;
+  static GPUKIT_DEVICE float at(int64_t index, const float* a, const float*, const float*, const Params& p) {
+    const int64_t row = index / p.frames, frame = index % p.frames;
+    const int64_t bin = row % p.bins;
+    const float* pair = a + 2 * (frame * p.bins + bin);
+    // A rounding residue here would turn the phase of negative values into -pi at random.
+    const float im = bin == 0 || bin == p.bins - 1 ? 0.0f : pair[1];
+    return row < p.bins ? sqrtf(pair[0] * pair[0] + im * im) : atan2f(im, pair[0]);
+  }
+};
+
+/// One part of element [frame, bin] of a complex spectrum from `a` [2 bins, frames].
+struct SpectrumFromLogs {
+  using Value = float;
+  using Params = PolarParams;
+  static GPUKIT_DEVICE float at(int64_t index, const float* a, const float*, const float*, const Params& p) {
+    const int64_t at = index / 2;
+    const int64_t frame = at / p.bins, bin = at % p.bins;
+    const float size = expf(a[bin * p.frames + frame]);
+    const float angle = sinf(a[(p.bins + bin) * p.frames + frame]);
+    return size * (index % 2 == 0 ? cosf(angle) : sinf(angle));
+  }
+};
+
+}  // namespace gpukit
