@@ -1,0 +1,52 @@
+// Kokoro-82M: phonemes and a style to speech at 24 kHz.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gpukit/models/tts/decoder.h"
+#include "gpukit/models/tts/kokoro_config.h"
+#include "gpukit/models/tts/voice.h"
+
+namespace gpukit::tts {
+
+/// What the networks hand on, for tests: all on the model's device.
+struct KokoroStages {
+  Array bert, encoded, d;         // [steps, 768], [steps, 512], [steps, 640]
+  Array f0, energy;               // [2 frames]
+  Array text;                     // [steps, 512]
+  Array decoder_in, decoder_out;  // [1024, frames], [512, 2 frames]
+};
+
+struct Utterance {
+  Array audio;                   // float32 [600 frames], on the model's device
+  std::vector<float> unrounded;  // frames of each id, pads included, before rounding
+  std::vector<int32_t> frames;   // rounded, at least 1
+};
+
+class Kokoro {
+ public:
+  /// A folder with config.json and SafeTensors in the names of the original checkpoint. `dtype` is float32, float16 or
+  /// bfloat16. Throws FileError, FormatError, NotFoundError naming the tensor, DTypeError, OutOfMemoryError.
+  static Kokoro open(const std::string& folder, Device device, DType dtype);
+
+  const KokoroConfig& config() const;
+  const Vocabulary& vocabulary() const;
+  Device device() const;
+  DType dtype() const;
+
+  /// ids without pads, at most config().max_phonemes(); `style` has kStyleWidth values; `speed` is 0.1 to 10. Waits
+  /// once, for the durations, which decide how much follows. The same arguments give the same bits. Throws
+  /// ArgumentError, and Error where weights give no finite durations.
+  Utterance say(std::span<const int32_t> ids, std::span<const float> style, double speed = 1.0,
+                const NoiseSeed& noise = {}, KokoroStages* stages = nullptr) const;
+
+ private:
+  struct Networks;
+  explicit Kokoro(std::shared_ptr<const Networks> networks) : networks_(std::move(networks)) {}
+  std::shared_ptr<const Networks> networks_;
+};
+
+}  // namespace gpukit::tts

@@ -1,0 +1,132 @@
+#include "gpukit/models/tts/parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "gpukit/array/host.h"
+#include "gpukit/base/error.h"
+#include "gpukit/ops/elementwise/cast.h"
+#include "gpukit/ops/norm/group_norm.h"
+
+namespace gpukit::tts {
+
+Array Linear::operator()(const Array& x, LinearOptions options) const {
+  options.bias = bias;
+  return gpukit::linear(x, weight, options);
+}
+
+Array Conv::operator()(const Array& x) const {
+  return transposed ? conv_transpose1d(x, weight, options) : conv1d(x, weight, options);
+}
+
+Array BiLstm::operator()(const Array& x) const { return lstm_bidirectional(x, forward, backward).out; }
+
+Array adapt(const Array& x, const Array& styles, const StyleSlot& slot) {
+  return adain(x, styles.narrow(1, slot.at, slot.channels), styles.narrow(1, slot.at + slot.channels, slot.channels));
+}
+
+Array adapt_steps(const Array& x, const Array& styles, const StyleSlot& slot) {
+  return adaln(x, styles.narrow(1, slot.at, slot.channels), styles.narrow(1, slot.at + slot.channels, slot.channels));
+}
+
+Array Loader::host(const std::string& name, const Dims& shape) const {
+  if (!file_.contains(name)) throw NotFoundError("kokoro: " + file_.path() + " has no tensor " + name);
+  const Dims stored = file_.info(name).shape;
+  if (stored != shape)
+    throw FormatError("kokoro: " + name + " must have shape " + shape.str() + ", got " + stored.str());
+  return file_.load(name, Device{}, DType::float32);
+}
+
+Array Loader::moved(const Array& host) const { return to_device(astype(host, dtype_), device_); }
+
+Array Loader::tensor(const std::string& name, const Dims& shape) const { return moved(host(name, shape)); }
+
+Linear Loader::linear(const std::string& name, int64_t out, int64_t in) const { return joined({name}, out, in); }
+
+Linear Loader::joined(const std::vector<std::string>& names, int64_t out, int64_t in) const {
+  const auto parts = static_cast<int64_t>(names.size());
+  const Array weight = Array::empty({parts * out, in}, DType::float32, Device{});
+  const Array bias = Array::empty({parts * out}, DType::float32, Device{});
+  for (int64_t i = 0; i < parts; ++i) {
+    const Array w = host(names[static_cast<size_t>(i)] + ".weight", {out, in});
+    const Array b = host(names[static_cast<size_t>(i)] + ".bias", {out});
+    std::memcpy(static_cast<float*>(weight.host_data()) + i * out * in, w.host_data(), static_cast<size_t>(w.nbytes()));
+    std::memcpy(static_cast<float*>(bias.host_data()) + i * out, b.host_data(), static_cast<size_t>(b.nbytes()));
+  }
+  return {Weight(moved(weight)), moved(bias)};
+}
+
+Array Loader::conv_weight(const std::string& name, const Dims& shape) const {
+  if (!file_.contains(name + ".weight_v")) return tensor(name + ".weight", shape);
+  const Array v = host(name + ".weight_v", shape), g = host(name + ".weight_g", {shape[0], 1, 1});
+  auto* values = static_cast<float*>(v.host_data());
+  const auto* norms = static_cast<const float*>(g.host_data());
+  const int64_t row = shape[1] * shape[2];
+  for (int64_t i = 0; i < shape[0]; ++i) {
+    double squares = 0;
+    for (int64_t k = 0; k < row; ++k) squares += static_cast<double>(values[i * row + k]) * values[i * row + k];
+    const double scale = squares > 0 ? norms[i] / std::sqrt(squares) : 0;
+    for (int64_t k = 0; k < row; ++k) values[i * row + k] = static_cast<float>(scale * values[i * row + k]);
+  }
+  return moved(v);
+}
+
+Conv Loader::conv(const std::string& name, const Dims& shape, int64_t padding, int64_t stride, int64_t dilation) const {
+  Conv layer;
+  layer.weight = conv_weight(name, shape);
+  layer.options.padding = padding;
+  layer.options.stride = stride;
+  layer.options.dilation = dilation;
+  if (file_.contains(name + ".bias")) layer.options.bias = tensor(name + ".bias", {shape[0]});
+  return layer;
+}
+
+Conv Loader::conv_transpose(const std::string& name, const Dims& shape, int64_t padding, int64_t stride,
+                            int64_t output_padding, int64_t groups) const {
+  Conv layer;
+  layer.transposed = true;
+  layer.weight = conv_weight(name, shape);
+  layer.options.padding = padding;
+  layer.options.stride = stride;
+  layer.options.output_padding = output_padding;
+  layer.options.groups = groups;
+  layer.options.bias = tensor(name + ".bias", {shape[1] * groups});
+  return layer;
+}
+
+BiLstm Loader::lstm(const std::string& name, int64_t in, int64_t hidden) const {
+  const auto direction = [&](const std::string& suffix) {
+    return LstmWeights{tensor(name + ".weight_ih_l0" + suffix, {4 * hidden, in}),
+                       tensor(name + ".weight_hh_l0" + suffix, {4 * hidden, hidden}),
+                       tensor(name + ".bias_ih_l0" + suffix, {4 * hidden}),
+                       tensor(name + ".bias_hh_l0" + suffix, {4 * hidden})};
+  };
+  return {direction(""), direction("_reverse")};
+}
+
+StyleSlot Loader::style(const std::string& name, int64_t channels) {
+  slots_.emplace_back(name, channels);
+  const StyleSlot slot{slots_end_, channels};
+  slots_end_ += 2 * channels;
+  return slot;
+}
+
+StyleTable Loader::styles(int64_t style_dim) {
+  const Array weight = Array::empty({slots_end_, style_dim}, DType::float32, Device{});
+  const Array bias = Array::empty({slots_end_}, DType::float32, Device{});
+  auto* to_weight = static_cast<float*>(weight.host_data());
+  auto* to_bias = static_cast<float*>(bias.host_data());
+  for (const auto& [name, channels] : slots_) {
+    const Array w = host(name + ".weight", {2 * channels, style_dim}), b = host(name + ".bias", {2 * channels});
+    std::memcpy(to_weight, w.host_data(), static_cast<size_t>(w.nbytes()));
+    std::memcpy(to_bias, b.host_data(), static_cast<size_t>(b.nbytes()));
+    to_weight += w.size();
+    to_bias += b.size();
+  }
+  slots_.clear();
+  slots_end_ = 0;
+  return {{Weight(moved(weight)), moved(bias)}};
+}
+
+}  // namespace gpukit::tts
