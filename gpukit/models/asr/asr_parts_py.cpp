@@ -7,7 +7,7 @@
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
 #include "gpukit/base/files.h"
-#include "gpukit/io/path_py.h"
+#include "gpukit/python/path.h"
 #include "gpukit/models/asr/asr_py.h"
 #include "gpukit/models/asr/whisper_encoder.h"
 #include "gpukit/models/asr/whisper_search.h"
