@@ -1,0 +1,113 @@
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include "gpukit/base/error.h"
+#include "gpukit/models/llm/llm_py.h"
+#include "gpukit/models/llm/load.h"
+#include "gpukit/models/llm/sequence.h"
+
+namespace gpukit::llm {
+
+namespace {
+
+using namespace python;
+using KeysValuesArg = Shown<"list[tuple[GPUArray, GPUArray]] | None">;
+using KeysValuesObject = ShownObject<"list[tuple[GPUArray, GPUArray]] | None">;
+using ModelPtr = std::shared_ptr<CausalTransformer>;
+
+KeysValues to_keys_values(nb::handle value) {
+  KeysValues pairs;
+  if (value.is_none()) return pairs;
+  for (nb::handle pair : to_items("forward", "past_key_values", value)) {
+    const nb::tuple parts = to_items("forward", "past_key_values", pair, 2);
+    if (parts.size() != 2) throw ArgumentError("forward", "past_key_values", "be pairs of arrays", shown(pair));
+    pairs.emplace_back(to_array("forward", "past_key_values", parts[0]),
+                       to_array("forward", "past_key_values", parts[1]));
+  }
+  return pairs;
+}
+
+KeysValuesObject from_keys_values(KeysValues pairs) {
+  nb::list list;
+  for (auto& [k, v] : pairs) list.append(nb::make_tuple(wrap(std::move(k)), wrap(std::move(v))));
+  return list;
+}
+
+/// Keys lie in the cache where their positions say.
+void check_positions(const std::vector<int64_t>& positions, const std::vector<int32_t>& ids, const KeysValues& past) {
+  const int64_t start = past.empty() || past[0].first.ndim() == 0 ? 0 : past[0].first.shape(0);
+  bool follow = positions.size() == ids.size();
+  for (size_t i = 0; follow && i < positions.size(); ++i) follow = positions[i] == start + static_cast<int64_t>(i);
+  if (!follow)
+    throw ArgumentError("forward", "position_ids", "be None, or follow those of past_key_values one by one",
+                        std::to_string(positions.size()) + " others");
+}
+
+ModelPtr load(PathArg path, DeviceArg device, Shown<"pygpukit.typing.DTypeLike | None"> dtype,
+              Shown<"pygpukit.typing.DTypeLike | None"> quantize, IntArg group, SpecArg spec) {
+  const nb::object text = nb::steal(PyOS_FSPath(path.ptr()));
+  if (!text.is_valid()) nb::raise_python_error();
+  const std::string where = to_text("load_model", "path", text);
+  const Device target = to_device(device);
+  LoadOptions options{to_optional_dtype(dtype), to_optional_dtype(quantize), to_int("load_model", "group", group)};
+  ModelSpec own;
+  if (!spec.is_none()) {
+    own = to_spec(spec);
+    options.spec = &own;
+  }
+  return in_scope([&] { return std::const_pointer_cast<CausalTransformer>(load_model(where, target, options)); });
+}
+
+}  // namespace
+}  // namespace gpukit::llm
+
+namespace gpukit {
+
+void bind_llm_model(nb::module_& parent) {
+  using namespace llm;
+  using Model = CausalTransformer;
+  nb::module_ m = parent.def_submodule("_llm", "The classes of pygpukit.llm; internal.");
+  nb::class_<Model>(m, "Transformer", "Weights of a language model and its forward.")
+      .def_static("load", &load, "path"_a, "device"_a = nb::none(), "dtype"_a = nb::none(), "quantize"_a = nb::none(),
+                  "group"_a = 0, "spec"_a = nb::none(),
+                  "From a SafeTensors file, an index, a folder or the name of a model in the Hugging Face cache.")
+      .def_prop_ro("config", [](const Model& self) { return self.config(); })
+      .def_prop_ro("dtype", [](const Model& self) { return from_dtype(self.dtype()); })
+      .def_prop_ro("device", [](const Model& self) { return self.device(); })
+      .def_prop_ro("weight_bytes", &Model::weight_bytes, "Bytes of weights that one token of one sequence reads.")
+      .def_prop_ro("embed_tokens", [](const Model& self) { return wrap(Array(self.parts().embed_tokens)); })
+      .def_prop_ro(
+          "position_embed", [](const Model& self) -> ShownObject<"GPUArray | None"> {
+            const Array& table = self.parts().position_embed;
+            return table.defined() ? nb::object(wrap(Array(table))) : nb::object(nb::none());
+          })
+      .def_prop_ro("head", [](const Model& self) { return self.parts().head; })
+      .def_prop_ro("head_is_tied",
+                   [](const Model& self) {
+                     return self.parts().head.parts().data.storage() == self.parts().embed_tokens.storage();
+                   })
+      .def(
+          "forward",
+          [](const Model& self, IntsArg ids, Shown<"collections.abc.Sequence[int] | None"> positions,
+             KeysValuesArg past, bool use_cache) {
+            const std::vector<int32_t> tokens = to_ids("forward", "input_ids", ids);
+            const KeysValues before = to_keys_values(past);
+            if (!positions.is_none()) check_positions(to_ints("forward", "position_ids", positions), tokens, before);
+            KeysValues present;
+            Array hidden =
+                in_scope([&] { return forward_sequence(self, tokens, before, use_cache ? &present : nullptr); });
+            return nb::typed<nb::tuple, Array, nb::any>(nb::make_tuple(
+                wrap(std::move(hidden)), use_cache ? from_keys_values(std::move(present)) : nb::object(nb::none())));
+          },
+          "input_ids"_a, "position_ids"_a = nb::none(), "past_key_values"_a = nb::none(), "use_cache"_a = false,
+          "Hidden states of a sequence, and its keys and values.")
+      .def(
+          "logits",
+          [](const Model& self, const ArrayObject& hidden, ArrayArg out) {
+            const Array& x = to_array("get_logits", "hidden", hidden);
+            return with_out("get_logits", out, [&](const Array* target) { return self.logits(x, target); });
+          },
+          "hidden"_a, "out"_a = nb::none(), "hidden [rows, hidden] as logits [rows, vocab].");
+}
+
+}  // namespace gpukit

@@ -1,0 +1,289 @@
+#include "gpukit/models/llm/load.h"
+
+#include "gpukit/base/error.h"
+#include "gpukit/base/files.h"
+#include "gpukit/io/model_path.h"
+#include "gpukit/io/safetensors.h"
+#include "gpukit/models/llm/int4_checkpoint.h"
+#include "gpukit/ops/elementwise/cast.h"
+#include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/manipulate/manipulate.h"
+
+namespace gpukit::llm {
+
+namespace {
+
+constexpr const char* kOp = "load_model";
+
+Array join_rows(const std::vector<Array>& parts) {
+  if (parts.size() == 1) return parts.front();
+  const DType dtype = parts.front().dtype();
+  if (!is_storage_only(dtype)) return concat(parts, 0);
+  std::vector<Array> bytes;
+  for (const Array& part : parts) bytes.push_back(part.bitcast(DType::uint8));
+  return concat(bytes, 0).bitcast(dtype);
+}
+
+class Loader {
+ public:
+  Loader(const io::TensorFile& file, const TransformerConfig& config, const ModelSpec& spec, Device device,
+         const LoadOptions& options)
+      : file_(file), config_(config), spec_(spec), device_(device), options_(options) {
+    // GPT-2 checkpoints have their names with this before them, or without.
+    prefix_ = file.contains("transformer." + spec.embed_tokens) ? "transformer." : "";
+    if (spec.embed_tokens.empty()) throw ArgumentError(kOp, "spec", "name embed_tokens", spec.name);
+    dtype_ = options.dtype ? *options.dtype : file.info(full_name(spec.embed_tokens)).dtype;
+    if (dtype_ != DType::float16 && dtype_ != DType::bfloat16 && dtype_ != DType::float32)
+      throw DTypeError(kOp, "dtype", "be float16, bfloat16 or float32", name(dtype_));
+  }
+
+  CausalTransformer::Parts load() {
+    CausalTransformer::Parts parts;
+    parts.embed_tokens = tensor(spec_.embed_tokens, {config_.vocab_size, config_.hidden_size});
+    if (!spec_.position_embed.empty())
+      parts.position_embed = tensor(spec_.position_embed, {config_.max_position_embeddings, config_.hidden_size});
+    const auto [cos, sin] = make_rope_tables(config_, device_);
+    for (layer_ = 0; layer_ < config_.num_layers; ++layer_) {
+      TransformerBlock block;
+      block.attn_norm = norm(spec_.attn_norm, spec_.attn_norm_bias);
+      block.mlp_norm = norm(spec_.mlp_norm, spec_.mlp_norm_bias);
+      block.attn = attention();
+      block.attn.cos = cos;
+      block.attn.sin = sin;
+      if (config_.is_moe_layer(layer_))
+        block.mlp = experts();
+      else
+        block.mlp = mlp();
+      parts.blocks.push_back(std::move(block));
+    }
+    parts.final_norm = norm(spec_.final_norm, spec_.final_norm_bias);
+    const bool own_head = !spec_.lm_head.empty() && file_.contains(full_name(spec_.lm_head));
+    if (!own_head && !config_.tie_word_embeddings)
+      throw FormatError(file_.path() + ": there is no " + spec_.lm_head +
+                        ", and config.json does not tie it to the embedding");
+    parts.head =
+        Weight(own_head ? tensor(spec_.lm_head, {config_.vocab_size, config_.hidden_size}) : parts.embed_tokens);
+    return parts;
+  }
+
+ private:
+  /// One matrix of the checkpoint: its pattern and shape as [outputs, inputs].
+  struct Matrix {
+    std::string pattern;
+    int64_t rows, columns;
+  };
+
+  std::string full_name(const std::string& pattern, int64_t expert = 0) const {
+    const std::string name = tensor_name(pattern, layer_, expert);
+    return !prefix_.empty() && file_.contains(prefix_ + name) ? prefix_ + name : name;
+  }
+
+  /// In the model's dtype.
+  Array tensor(const std::string& pattern, const Dims& shape, int64_t expert = 0) const {
+    const std::string name = full_name(pattern, expert);
+    const io::TensorInfo& info = file_.info(name);
+    if (info.shape != shape)
+      throw FormatError(file_.path() + ": " + name + " must have shape " + shape.str() + " by config.json, got " +
+                        info.shape.str());
+    if (!is_floating(info.dtype))
+      throw FormatError(file_.path() + ": " + name + " must hold floats, got " + gpukit::name(info.dtype));
+    return file_.load(name, device_, dtype_);
+  }
+
+  /// Undefined where the family or the checkpoint has none.
+  Array optional_row(const std::string& pattern, int64_t size) const {
+    if (pattern.empty() || !file_.contains(full_name(pattern))) return {};
+    return tensor(pattern, {size});
+  }
+
+  Norm norm(const std::string& gamma, const std::string& beta) const {
+    if (gamma.empty()) throw ArgumentError(kOp, "spec", "name its norms", spec_.name);
+    Norm n{tensor(gamma, {config_.hidden_size}), {}, config_.norm_eps};
+    if (config_.norm == NormKind::layernorm) n.beta = tensor(beta, {config_.hidden_size});
+    return n;
+  }
+
+  Array dense(const Matrix& m, int64_t expert = 0) const {
+    if (!spec_.weight_transpose) return tensor(m.pattern, {m.rows, m.columns}, expert);
+    return contiguous(tensor(m.pattern, {m.columns, m.rows}, expert).transpose());
+  }
+
+  /// As the checkpoint quantised it: without parts of that name, nothing.
+  std::optional<Quantized> stored_codes(const Matrix& m, int64_t expert) const {
+    const std::string name = full_name(m.pattern, expert);
+    if (config_.int4 && name.ends_with(".weight")) {
+      const std::string stem = name.substr(0, name.size() - std::string_view(".weight").size());
+      if (file_.contains(stem + ".qweight")) return load_int4(file_, stem, *config_.int4, m.rows, m.columns, device_);
+    }
+    if (!file_.contains(name + "_scale_inv")) return std::nullopt;
+    const Fp8Layout layout = config_.fp8.value_or(Fp8Layout{});
+    const io::TensorInfo& info = file_.info(name);
+    const Dims scales{(m.rows + layout.block_rows - 1) / layout.block_rows,
+                      (m.columns + layout.block_columns - 1) / layout.block_columns};
+    const io::TensorInfo& scale = file_.info(name + "_scale_inv");
+    if (info.dtype != DType::float8_e4m3 || info.shape != Dims{m.rows, m.columns} || scale.shape != scales)
+      throw FormatError(file_.path() + ": " + name + " must be float8_e4m3 " + Dims{m.rows, m.columns}.str() +
+                        " with scales " + scales.str() + ", got " + gpukit::name(info.dtype) + " " + info.shape.str() +
+                        " with " + scale.shape.str());
+    return Quantized(file_.load(name, device_), file_.load(scale.name, device_, DType::float32));
+  }
+
+  Weight packed(const Array& matrix) const {
+    if (!options_.quantize) return Weight(matrix);
+    return Weight::quantize(matrix, *options_.quantize,
+                            weight_quantization(*options_.quantize, options_.group, matrix.shape(1)));
+  }
+
+  /// Matrices of one input, joined below each other where their scales allow it.
+  std::vector<Weight> joined(const std::vector<Matrix>& matrices, int64_t expert = 0) const {
+    std::vector<Array> numbers, codes, scales, zeros;
+    std::vector<Quantized> quantized;
+    for (const Matrix& m : matrices) {
+      if (const auto q = stored_codes(m, expert)) {
+        quantized.push_back(*q);
+        codes.push_back(q->data);
+        scales.push_back(q->scale);
+        if (q->zero.defined()) zeros.push_back(q->zero);
+      } else {
+        numbers.push_back(dense(m, expert));
+      }
+    }
+    if (!numbers.empty() && !codes.empty())
+      throw FormatError(file_.path() + ": " + full_name(matrices.front().pattern, expert) +
+                        " and its neighbours are not all quantised");
+    if (codes.empty()) return {packed(join_rows(numbers))};
+    bool whole_blocks = true;
+    for (const Quantized& q : quantized)
+      whole_blocks =
+          whole_blocks && q.data.shape(0) % (zeros.empty() ? config_.fp8.value_or(Fp8Layout{}).block_rows : 1) == 0;
+    if (whole_blocks)
+      return {Weight(Quantized(join_rows(codes), join_rows(scales), zeros.empty() ? Array() : join_rows(zeros)))};
+    std::vector<Weight> weights;
+    for (const Quantized& q : quantized) weights.emplace_back(q);
+    return weights;
+  }
+
+  Weight single(const std::string& pattern, int64_t rows, int64_t columns, int64_t expert = 0) const {
+    if (pattern.empty()) throw ArgumentError(kOp, "spec", "name the matrices of its layers", spec_.name);
+    return joined({{pattern, rows, columns}}, expert).front();
+  }
+
+  AttentionLayer attention() const {
+    AttentionLayer a;
+    a.num_heads = config_.num_heads;
+    a.num_kv_heads = config_.kv_heads();
+    a.dim = config_.dim();
+    a.window = config_.window(layer_);
+    a.norm_eps = config_.norm_eps;
+    a.rope = {config_.use_rope ? rotary_dim(config_) : 0, config_.rope_interleaved};
+    const int64_t q = a.num_heads * a.dim, kv = a.num_kv_heads * a.dim, width = config_.hidden_size;
+    if (spec_.q_proj.empty() || spec_.k_proj.empty() || spec_.v_proj.empty())
+      throw ArgumentError(kOp, "spec", "name q, k and v", spec_.name);
+    if (spec_.qkv_combined) {
+      a.qkv = joined({{spec_.q_proj, q + 2 * kv, width}});
+      a.qkv_bias = optional_row(spec_.q_bias, q + 2 * kv);
+    } else {
+      a.qkv = joined({{spec_.q_proj, q, width}, {spec_.k_proj, kv, width}, {spec_.v_proj, kv, width}});
+      const Array biases[] = {optional_row(spec_.q_bias, q), optional_row(spec_.k_bias, kv),
+                              optional_row(spec_.v_bias, kv)};
+      if (biases[0].defined() && biases[1].defined() && biases[2].defined()) a.qkv_bias = concat(biases, 0);
+    }
+    a.out = {single(spec_.o_proj, width, q), optional_row(spec_.o_bias, width)};
+    if (spec_.use_qk_norm) {
+      a.q_norm = optional_row(spec_.q_norm, a.dim);
+      a.k_norm = optional_row(spec_.k_norm, a.dim);
+    }
+    return a;
+  }
+
+  MlpLayer mlp() const {
+    const int64_t width = config_.hidden_size, inner = config_.mlp_size();
+    MlpLayer m;
+    if (config_.mlp == MlpKind::silu) {
+      m.gate.weight = single(spec_.gate_proj, inner, width);
+      m.up.weight = single(spec_.up_proj, inner, width);
+      m.down.weight = single(spec_.down_proj, width, inner);
+    } else {
+      m.up = {single(spec_.fc1, inner, width), optional_row(spec_.fc1_bias, inner)};
+      m.down = {single(spec_.fc2, width, inner), optional_row(spec_.fc2_bias, width)};
+    }
+    return m;
+  }
+
+  MoeLayer experts() const {
+    if (spec_.moe_gate.empty() || spec_.expert_gate_proj.empty() || spec_.expert_up_proj.empty() ||
+        spec_.expert_down_proj.empty())
+      throw ArgumentError(kOp, "spec", "name a router and experts", spec_.name);
+    const int64_t width = config_.hidden_size, inner = config_.expert_size();
+    MoeLayer m;
+    m.options.top_k = config_.num_experts_per_tok;
+    m.options.normalize = config_.normalize_expert_weights;
+    m.weights.router = Weight(tensor(spec_.moe_gate, {config_.num_experts, width}));
+    std::vector<Weight> gate_up, down;
+    for (int64_t e = 0; e < config_.num_experts; ++e) {
+      auto pair = joined({{spec_.expert_gate_proj, inner, width}, {spec_.expert_up_proj, inner, width}}, e);
+      if (pair.size() != 1)
+        throw UnsupportedError(file_.path() + ": experts of " + std::to_string(inner) +
+                               " rows, which are not whole blocks of scales, are not computed");
+      gate_up.push_back(std::move(pair.front()));
+      down.push_back(single(spec_.expert_down_proj, width, inner, e));
+    }
+    m.weights.gate_up = ExpertWeights::stack(gate_up);
+    m.weights.down = ExpertWeights::stack(down);
+    return m;
+  }
+
+  const io::TensorFile& file_;
+  const TransformerConfig& config_;
+  const ModelSpec& spec_;
+  Device device_;
+  const LoadOptions& options_;
+  std::string prefix_;
+  DType dtype_ = DType::float32;
+  int64_t layer_ = 0;
+};
+
+/// Throws when config.json names another family than the tensors do.
+void check_agreement(const std::string& path, const TransformerConfig& config, const ModelSpec& spec) {
+  const ModelSpec& told = find_model_spec(config.model_type);
+  // A llama with biases has the names of a qwen2.
+  if (told.name == spec.name || (told.name == "llama" && spec.name == "qwen2")) return;
+  throw FormatError(path + ": config.json says " + config.model_type + ", the tensors are named as those of " +
+                    spec.name);
+}
+
+}  // namespace
+
+QuantizeOptions weight_quantization(DType format, int64_t group, int64_t columns) {
+  QuantizeOptions options;
+  switch (format) {
+    case DType::int8:
+    case DType::float8_e4m3: options.block = {1, group}; break;
+    case DType::int4: options.block = {1, group == 0 ? 64 : group}; break;
+    case DType::float4_e2m1: options.block = {1, group == 0 ? 16 : group}; break;
+    default: throw ArgumentError(kOp, "quantize", "be float8_e4m3, int8, int4 or float4_e2m1", name(format));
+  }
+  if (is_packed(format) && columns % 2 != 0)
+    throw ArgumentError(kOp, "quantize", "be a format of bytes for matrices of odd width", name(format));
+  return options;
+}
+
+TransformerConfig load_config(const std::string& path) {
+  const std::string file = io::model_folder(io::find_model(path)) + "/config.json";
+  try {
+    return TransformerConfig::from_json(Json::parse(files::read_file(file)));
+  } catch (const FormatError& error) {
+    throw FormatError(file + ": " + error.what());
+  }
+}
+
+std::shared_ptr<const CausalTransformer> load_model(const std::string& path, Device device,
+                                                    const LoadOptions& options) {
+  const io::TensorFile file = io::TensorFile::open(path);
+  const TransformerConfig config = load_config(path);
+  const ModelSpec& spec = options.spec != nullptr ? *options.spec : detect_model_spec(file.names());
+  if (options.spec == nullptr) check_agreement(file.path(), config, spec);
+  return std::make_shared<const CausalTransformer>(config, Loader(file, config, spec, device, options).load());
+}
+
+}  // namespace gpukit::llm
