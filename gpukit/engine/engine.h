@@ -1,0 +1,128 @@
+// Many requests on one model: they join and leave between steps, and each gets the tokens it would get alone.
+//
+// A step computes one token of every running sequence and, within a budget of tokens, pieces of prompts. When pages are
+// short the youngest sequence gives its own back and is computed again later: which costs time, and changes no token,
+// because the bits of a token follow from its sequence alone and its draw from (seed, position).
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gpukit/engine/step.h"
+
+namespace gpukit::engine {
+
+enum class Finish { none, length, stop_token, stop_string, cancelled };
+/// `length`, `stop_token`, ...
+const char* name(Finish finish);
+
+struct Request {
+  std::vector<int32_t> prompt;
+  int64_t max_new_tokens = 20;
+  Draw draw;
+  std::vector<int32_t> stop_tokens;  // the one that ends a request is part of its tokens
+  /// Called with all tokens of the sequence before each draw: the ids that may come. Runs on the thread of step().
+  std::function<std::vector<int32_t>(const std::vector<int32_t>& tokens)> allowed;
+  /// Called with each new token; true ends the request with Finish::stop_string.
+  std::function<bool(int32_t token)> stops;
+};
+
+/// One new token.
+struct Output {
+  int64_t request = 0;
+  Drawn drawn;
+  Finish finish = Finish::none;
+};
+
+/// Any thread may call; calls wait for each other.
+class Engine {
+ public:
+  struct Options {
+    int64_t max_sequences = 1;  // that run at a time
+    int64_t max_tokens = 0;     // of one sequence; 0: the model's positions
+    int64_t num_pages = 0;      // 0: for max_sequences sequences of max_tokens
+    int64_t page_size = 64;
+    int64_t token_budget = 512;        // of one step
+    std::optional<DType> cache_dtype;  // of keys and values; empty: the model's
+    bool graphs = true, verify_graphs = false, logprobs = false, keep_prefixes = true;
+    int64_t top_logprobs = 0;
+  };
+  /// Throws ArgumentError, OutOfMemoryError.
+  Engine(std::shared_ptr<const llm::CausalTransformer> model, const Options& options);
+
+  /// The number of the request. Throws ArgumentError, OutOfRangeError (a token id).
+  int64_t submit(Request request);
+  /// False when it is not there any more.
+  bool cancel(int64_t request);
+  /// What each sequence drew in one step, after what next() left over. A sequence whose prompt is not done draws
+  /// nothing. Throws what the model and the callbacks throw; OutOfMemoryError when one sequence alone has no pages
+  /// left.
+  std::vector<Output> step();
+  /// The next token of one request; steps as often as it takes. Throws ArgumentError for a request that has ended.
+  Output next(int64_t request);
+  bool idle();
+
+  int64_t num_running() const { return static_cast<int64_t>(running_.size()); }
+  int64_t num_waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  int64_t num_preempted() const { return num_preempted_; }
+  /// Prompt tokens that did not have to be computed.
+  int64_t num_reused_tokens() const { return num_reused_; }
+  const PagedCache& cache() const { return cache_; }
+  Step& step_runner() { return step_; }
+  const Options& options() const { return options_; }
+  const llm::CausalTransformer& model() const { return *model_; }
+
+ private:
+  struct Sequence {
+    int64_t request = 0, row = -1;
+    Request given;
+    std::vector<int32_t> tokens, allowed;  // prompt and what was drawn; ids that may come next
+    int64_t prompt_length = 0;
+    int64_t done = 0;  // tokens whose keys and values are in the cache
+    int64_t left() const { return static_cast<int64_t>(tokens.size()) - done; }
+  };
+  using SequencePtr = std::unique_ptr<Sequence>;
+  /// Pages of a sequence that has ended, for one that begins alike.
+  struct Kept {
+    std::vector<int32_t> tokens;
+    PagedCache::Pages pages;
+  };
+
+  /// Throws Error in a callback of a step.
+  std::unique_lock<std::mutex> enter();
+  bool remove(int64_t request);
+  void advance();
+  void admit();
+  bool make_room(Sequence& sequence, int64_t tokens);
+  void preempt(size_t index);
+  void release(Sequence& sequence, bool keep);
+  void reuse_prefix(Sequence& sequence);
+  bool drop_oldest_kept();
+  std::vector<Drawn> run(const std::vector<std::pair<Sequence*, int64_t>>& work);
+  Finish finish_of(const Sequence& sequence, int32_t token) const;
+
+  std::shared_ptr<const llm::CausalTransformer> model_;
+  Options options_;
+  PagedCache cache_;
+  Step step_;
+  std::deque<SequencePtr> waiting_;
+  std::vector<SequencePtr> running_;  // the oldest first
+  std::deque<Kept> kept_;             // the oldest first
+  std::deque<Output> ready_;          // what next() found for others
+  std::vector<bool> used_rows_;
+  std::mutex mutex_;
+  std::atomic<std::thread::id> stepping_;  // the thread that computes
+  int64_t next_request_ = 0, num_preempted_ = 0, num_reused_ = 0;
+};
+
+/// For a few requests of up to `tokens` tokens: pages for two of them, and for longer ones where that is cheap.
+Engine::Options options_for(const llm::CausalTransformer& model, int64_t tokens);
+
+}  // namespace gpukit::engine

@@ -1,0 +1,92 @@
+#include "gpukit/engine/paged_cache.h"
+
+#include <algorithm>
+
+#include "gpukit/base/error.h"
+#include "gpukit/runtime/transfer.h"
+
+namespace gpukit::engine {
+
+namespace {
+constexpr const char* kOp = "PagedCache";
+}
+
+PagedCache::PagedCache(const llm::TransformerConfig& config, const Options& options, Device device)
+    : options_(options) {
+  const auto positive = [](const char* argument, int64_t value) {
+    if (value < 1) throw ArgumentError(kOp, argument, "be positive", std::to_string(value));
+  };
+  positive("num_pages", options_.num_pages);
+  positive("page_size", options_.page_size);
+  positive("max_sequences", options_.max_sequences);
+  positive("max_tokens", options_.max_tokens);
+  if (options_.dtype != DType::int8 && !is_floating(options_.dtype))
+    throw DTypeError(kOp, "dtype", "be a float dtype or int8", name(options_.dtype));
+  max_pages_ = pages_for(options_.max_tokens);
+  KvCache cache;
+  cache.block_tables = Array::empty({options_.max_sequences, max_pages_}, DType::int32, device);
+  const Dims shape{options_.num_pages, options_.page_size, config.kv_heads(), config.dim()};
+  for (int64_t layer = 0; layer < config.num_layers; ++layer) {
+    for (Array* part : {&cache.k, &cache.v}) *part = Array::empty(shape, options_.dtype, device);
+    if (options_.dtype == DType::int8)
+      for (Array* part : {&cache.k_scale, &cache.v_scale})
+        *part = Array::empty({shape[0], shape[1], shape[2]}, DType::float32, device);
+    layers_.push_back(cache);
+  }
+  tables_.resize(at(options_.max_sequences));
+  rows_.assign(at(options_.max_sequences * max_pages_), -1);
+  for (int64_t page = options_.num_pages; page-- > 0;) free_.push_back(static_cast<int32_t>(page));
+}
+
+int64_t PagedCache::nbytes() const {
+  int64_t bytes = layers_.front().block_tables.nbytes();
+  for (const KvCache& cache : layers_) {
+    bytes += cache.k.nbytes() + cache.v.nbytes();
+    if (cache.k_scale.defined()) bytes += cache.k_scale.nbytes() + cache.v_scale.nbytes();
+  }
+  return bytes;
+}
+
+bool PagedCache::reserve(int64_t sequence, int64_t tokens) {
+  Pages& pages = tables_[at(sequence)];
+  const int64_t wanted = pages_for(tokens) - static_cast<int64_t>(pages.size());
+  if (tokens > options_.max_tokens)
+    throw ArgumentError(kOp, "tokens", "be at most " + std::to_string(options_.max_tokens), std::to_string(tokens));
+  if (wanted > free_pages()) return false;
+  if (wanted <= 0) return true;
+  for (int64_t i = 0; i < wanted; ++i) {
+    pages.push_back(free_.back());
+    free_.pop_back();
+  }
+  set_row(sequence);
+  return true;
+}
+
+void PagedCache::attach(int64_t sequence, Pages pages) {
+  tables_[at(sequence)] = std::move(pages);
+  set_row(sequence);
+}
+
+PagedCache::Pages PagedCache::detach(int64_t sequence) {
+  Pages pages = std::move(tables_[at(sequence)]);
+  tables_[at(sequence)].clear();
+  set_row(sequence);
+  return pages;
+}
+
+void PagedCache::free(std::span<const int32_t> pages) { free_.insert(free_.end(), pages.rbegin(), pages.rend()); }
+
+void PagedCache::set_row(int64_t sequence) {
+  const Pages& pages = tables_[at(sequence)];
+  const auto row = rows_.begin() + sequence * max_pages_;
+  std::fill(std::copy(pages.begin(), pages.end(), row), row + max_pages_, -1);
+  changed_ = true;
+}
+
+void PagedCache::upload() {
+  if (!changed_) return;
+  runtime::copy_from_host(write(layers_.front().block_tables), rows_.data(), rows_.size() * sizeof(int32_t));
+  changed_ = false;
+}
+
+}  // namespace gpukit::engine
