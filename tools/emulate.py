@@ -53,7 +53,7 @@ def environment(given):
         "GPUKIT_EMULATOR_ROOT": str(ROOT),
         "GPUKIT_EMULATOR_CACHE": str(cache),
         "GPUKIT_EMULATOR_SEED": str(given.seed),
-        "GPUKIT_EMULATOR_ALL_RACES": str(int(given.all_races)),
+        "GPUKIT_EMULATOR_STRICT": str(int(given.strict)),
     }
     path = f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, **settings, "PATH": path}
@@ -62,7 +62,7 @@ def environment(given):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1, help="order of threads and blocks; 0: as they are numbered")
-    parser.add_argument("--all-races", action="store_true", help="also reads and writes of a block in global memory")
+    parser.add_argument("--strict", action="store_true", help="kernels use all they read")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     given = parser.parse_args()
     if not given.command:

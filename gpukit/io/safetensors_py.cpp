@@ -6,7 +6,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/io/model_path.h"
-#include "gpukit/io/path_py.h"
+#include "gpukit/python/path.h"
 
 namespace gpukit {
 namespace {

@@ -1,5 +1,5 @@
-#include "gpukit/io/path_py.h"
 #include "gpukit/io/wav.h"
+#include "gpukit/python/path.h"
 
 namespace gpukit {
 

@@ -6,6 +6,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/python/bind.h"
+#include "gpukit/python/path.h"
 
 namespace gpukit {
 namespace {
@@ -28,8 +29,11 @@ std::vector<int32_t> to_ids(const char* op, nb::handle values) {
   return ids;
 }
 
-std::string to_path(nb::handle path) {
-  return to_text("Tokenizer", "path", nb::module_::import_("os").attr("fspath")(path));
+nb::object open_tokenizer(const AnyObject& path, const std::string& backend) {
+  if (backend == "tokenizers") return nb::module_::import_("pygpukit.llm.tokenizer").attr("TokenizersTokenizer")(path);
+  if (backend != "pygpukit") throw ArgumentError("Tokenizer", "backend", "be pygpukit or tokenizers", backend);
+  const std::string where = to_path("Tokenizer", path);
+  return nb::cast(in_scope([&] { return Tokenizer::from_file(where); }));
 }
 
 }  // namespace
@@ -37,13 +41,7 @@ std::string to_path(nb::handle path) {
 void bind_tokenizer(nb::module_& parent) {
   nb::module_ m = parent.def_submodule("_text", "The classes of pygpukit.llm that handle text; internal.");
   nb::class_<Tokenizer>(m, "Tokenizer", "Text to token ids and back, as a tokenizer.json says. Experimental.")
-      .def(
-          "__init__",
-          [](Tokenizer* self, const AnyObject& path) {
-            const std::string where = to_path(path);
-            new (self) Tokenizer(in_scope([&] { return Tokenizer::from_file(where); }));
-          },
-          "path"_a)
+      .def(nb::new_(&open_tokenizer), "path"_a, "backend"_a = "pygpukit")
       .def_static(
           "from_json",
           [](nb::str json, std::optional<nb::str> config) {

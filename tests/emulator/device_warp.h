@@ -29,7 +29,7 @@ struct Shuffle {
       if (lanes[from] != nullptr)
         mine->result = static_cast<Shuffle*>(lanes[from])->value;
       else
-        for (unsigned b = 0; b < sizeof(T); ++b) reinterpret_cast<unsigned char*>(&mine->result)[b] = 0xcb;
+        for (unsigned b = 0; b < sizeof(T); ++b) reinterpret_cast<unsigned char*>(&mine->result)[b] = 0xff;
     }
   }
 };

@@ -1,4 +1,5 @@
 // The driver's entry points: the host table, with kernels.
+#include <cxxabi.h>
 #include <dlfcn.h>
 #include <link.h>
 
@@ -34,7 +35,7 @@ const Settings& settings() {
                         text("GPUKIT_EMULATOR_CXX", "clang++"),
                         here.dli_fname,
                         {std::strtoull(text("GPUKIT_EMULATOR_SEED", "1").c_str(), nullptr, 10),
-                         text("GPUKIT_EMULATOR_ALL_RACES", "0") != "0"},
+                         text("GPUKIT_EMULATOR_STRICT", "0") != "0"},
                         std::atoi(text("GPUKIT_EMULATOR_SMS", "4").c_str())};
   }();
   return *made;
@@ -140,7 +141,10 @@ CUresult get_kernel(CUkernel* kernel, CUlibrary library, const char* name) {
   const Kernel* found = kernels();
   while (found->address != address && found->address != nullptr) ++found;
   if (found->address == nullptr) return CUDA_ERROR_NOT_FOUND;
-  auto* function = new Function{name, found->run, {}, kSharedBytes};
+  int status = 0;
+  char* plain = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  auto* function = new Function{status == 0 ? plain : name, found->run, {}, kSharedBytes};
+  std::free(plain);
   for (const unsigned* size = found->sizes; *size != 0; ++size) function->sizes.push_back(*size);
   *kernel = reinterpret_cast<CUkernel>(function);
   return CUDA_SUCCESS;

@@ -233,7 +233,7 @@ std::string launch(const char* name, Entry entry, const Shape& shape, void** arg
     const unsigned n = static_cast<unsigned>(i);
     m.fibers[i].index = {n % shape.block.x, n / shape.block.x % shape.block.y, n / shape.block.x / shape.block.y};
   }
-  begin_launch(std::move(ranges), shape.shared_bytes, options.all_races);
+  begin_launch(std::move(ranges), shape.shared_bytes, options.strict);
   std::mt19937_64 random(options.seed);
   std::vector<uint64_t> blocks(size_t{shape.grid.x} * shape.grid.y * shape.grid.z);
   std::iota(blocks.begin(), blocks.end(), 0);

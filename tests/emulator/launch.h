@@ -16,8 +16,8 @@ struct Shape {
 };
 
 struct Options {
-  uint64_t seed = 1;       // of the order of threads and blocks, 0: as they are numbered
-  bool all_races = false;  // see shadow.h
+  uint64_t seed = 1;    // of the order of threads and blocks, 0: as they are numbered
+  bool strict = false;  // see shadow.h
 };
 
 using Entry = void (*)(void** arguments);

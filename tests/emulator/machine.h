@@ -35,7 +35,7 @@ inline constexpr const char* kKernels = "emulator_kernels";
 /// What the lanes of a warp that take part brought, null for the others. Fills in what each gets.
 using Finish = void (*)(void** lanes);
 
-/// `fragment`: a read of shared memory for products, some of which are not used: what nobody wrote is NaN to them.
+/// `fragment`: a read of shared memory for products, some of which are not used.
 enum class Access { read, fragment, write, atomic };
 
 }  // namespace emulator

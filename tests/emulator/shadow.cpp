@@ -32,7 +32,7 @@ struct Shadow {
   Page* last_cells = nullptr;
   uint64_t epoch = 1, first_of_launch = 1, first_of_block = 1;
   unsigned shared_bytes = 0;
-  bool all_races = false;
+  bool strict = false;
   bool acquired = false;  // the block has counted in global memory, and may read what other blocks wrote before
   int thread = -1;
   std::vector<uint32_t> clock;                 // by thread: how often its lane was ordered
@@ -64,10 +64,10 @@ bool ordered(const Shadow& s, uint64_t epoch, int thread, uint32_t clock) {
 void check_cell(Shadow& s, Cell& c, Access access, bool is_shared, uintptr_t address) {
   const char* memory = is_shared ? "shared" : "global";
   const bool is_atomic = access == Access::atomic, is_write = access == Access::write || is_atomic;
-  if (is_shared && c.written < s.first_of_block && (access == Access::read || is_atomic))
+  if (s.strict && is_shared && c.written < s.first_of_block && (access == Access::read || is_atomic))
     emulator_fail("thread %d reads shared memory at offset %#lx that nobody wrote", s.thread,
                   static_cast<unsigned long>(address - reinterpret_cast<uintptr_t>(arena())));
-  const bool atomics = is_atomic && c.atomic, checked = is_shared || s.all_races;
+  const bool atomics = is_atomic && c.atomic, checked = is_shared || s.strict;
   if (c.written >= s.first_of_block) {
     if (!atomics && (is_write || checked) && !ordered(s, c.written, c.writer, c.write_clock))
       race(is_write ? "writes what was written" : "reads what was written", memory, address, c.writer);
@@ -115,9 +115,9 @@ unsigned char* arena() {
   return memory;
 }
 
-void begin_launch(std::vector<Range> ranges, unsigned shared_bytes, bool all_races) {
+void begin_launch(std::vector<Range> ranges, unsigned shared_bytes, bool strict) {
   Shadow& s = shadow();
-  s.all_races = all_races;
+  s.strict = strict;
   s.ranges = std::move(ranges);
   s.shared_bytes = shared_bytes;
   s.first_of_launch = ++s.epoch;

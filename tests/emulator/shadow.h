@@ -13,9 +13,9 @@ namespace emulator {
 inline constexpr size_t kDynamicStart = 64 * 1024, kArenaBytes = 512 * 1024;
 unsigned char* arena();
 
-/// A new launch with this memory. `all_races`: also of reads and writes of one block in global memory. Kernels that
-/// work in place read there what they do not use.
-void begin_launch(std::vector<Range> ranges, unsigned shared_bytes, bool all_races);
+/// A new launch with this memory. `strict`: also finds reads of shared memory that nobody wrote, and races of
+/// reads and writes of one block in global memory. Kernels may do both, with values they do not use.
+void begin_launch(std::vector<Range> ranges, unsigned shared_bytes, bool strict);
 /// A new block: its shared memory is unwritten, and all ones.
 void begin_block(int threads);
 /// All accesses before are ordered before all later ones of the block.

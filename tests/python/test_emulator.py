@@ -36,7 +36,7 @@ def launch(body, threads=64, signature="float* out, const float* x", options=())
         kernel(out, x, grid_size=1, block_size={threads}, shared_mem=256)
         print(json.dumps(out.to_numpy().tolist()))
     """
-    done = run(code, *options)
+    done = run(code, "--strict", *options)
     return json.loads(done.stdout) if done.returncode == 0 else done.stderr
 
 

@@ -380,3 +380,26 @@ def test_names_of_0_2(device, rng, dtype):
         gp.sample_greedy(gp.zeros((2, 8), dtype=dtype))
     with pytest.raises(ValueError, match="result_buf must have shape"):
         gp.sample_topk_to_buf_ptr(x, gp.zeros((2,), dtype="int32"), uniform, 3, 1.0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("vocab", [1, 40, 1025, 5000])
+def test_both_devices_draw_the_same(rng, dtype, vocab):
+    rows, n = 16, min(vocab, 17)
+    x = round_to(np.round(rng.normal(size=(rows, vocab)) * 8) / 4, dtype)  # many ties
+    x[1, vocab // 2], x[2, vocab // 2], x[3] = np.nan, np.inf, -np.inf
+    with gp.device("cpu"):
+        given = {"logits": upload(x, dtype), **numbers_of_rows(rng, rows, vocab)}
+    results = []
+    for device in ("cpu", "cuda"):
+        with gp.device(device):
+            reports = [gp.zeros((rows,)), gp.zeros((rows, n), dtype="int32"), gp.zeros((rows, n))]
+            there = {name: value.to(device) for name, value in given.items()}
+            chosen = gp.sample(**there, logprobs=reports[0], top_ids=reports[1], top_logprobs=reports[2])
+            results.append([r.to_numpy() for r in (chosen, *reports)])
+    for cpu, cuda in zip(*results, strict=True):
+        if cpu.dtype == np.int32:
+            np.testing.assert_array_equal(cuda, cpu)
+        else:
+            np.testing.assert_allclose(cuda, cpu, rtol=1e-6)

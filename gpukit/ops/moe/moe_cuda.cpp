@@ -9,13 +9,13 @@
 namespace gpukit::cuda {
 namespace {
 
-constexpr const char* kSource = "gpukit/ops/moe/moe.cuh";
 using enum DType;
 enum TypedKernel { kRoute, kCombine };
-const jit::KernelSet typed(kSource, {"gpukit::moe_route<{T}>", "gpukit::moe_combine<{T}>"},
+const jit::KernelSet typed("gpukit/ops/moe/moe.cuh", {"gpukit::moe_route<{T}>", "gpukit::moe_combine<{T}>"},
                            {float16, bfloat16, float32});
 enum PlainKernel { kOrder, kExpand };
-const jit::KernelSet plain(kSource, {"gpukit::moe_order_by_expert", "gpukit::moe_expand_offsets"});
+const jit::KernelSet plain("gpukit/ops/moe/moe_order.cuh",
+                           {"gpukit::moe_order_by_expert", "gpukit::moe_expand_offsets"});
 
 constexpr unsigned kBlock = 256;
 constexpr int64_t kMaxGrid = 0x7fffffff;

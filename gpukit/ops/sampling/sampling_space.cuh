@@ -20,5 +20,7 @@ struct SamplingSpace {
 };
 
 inline constexpr int kMaxTop = 256;
+inline constexpr int kKeysOfBlock = 4096;
+inline constexpr int kChooseThreads = 1024;  // not below kMaxTop
 
 }  // namespace gpukit

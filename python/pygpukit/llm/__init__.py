@@ -8,7 +8,13 @@
 
 from __future__ import annotations
 
-from pygpukit._core._text import Tokenizer, TokenStream
+from pygpukit.llm.chat import (
+    ChatMessage,
+    ThinkingParser,
+    apply_chat_template,
+    create_chat_prompt,
+    format_chat_messages,
+)
 from pygpukit.llm.config import (
     GPT2_SPEC,
     LLAMA_SPEC,
@@ -32,6 +38,7 @@ from pygpukit.llm.loader import (
     load_qwen3_from_safetensors,
 )
 from pygpukit.llm.models.causal import CausalTransformerModel, Engine, Token
+from pygpukit.llm.tokenizer import Tokenizer, TokenStream
 
 QwenModel = CausalTransformerModel
 
@@ -44,17 +51,22 @@ __all__ = [
     "QWEN3_MOE_SPEC",
     "QWEN3_SPEC",
     "CausalTransformerModel",
+    "ChatMessage",
     "Engine",
     "GPT2Config",
     "LlamaConfig",
     "ModelSpec",
     "Qwen3Config",
     "QwenModel",
+    "ThinkingParser",
     "Token",
     "TokenStream",
     "Tokenizer",
     "TransformerConfig",
+    "apply_chat_template",
+    "create_chat_prompt",
     "detect_model_spec",
+    "format_chat_messages",
     "load_gpt2_from_safetensors",
     "load_llama_from_safetensors",
     "load_mixtral_from_safetensors",
