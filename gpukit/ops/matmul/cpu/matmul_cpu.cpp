@@ -196,7 +196,7 @@ std::byte* large_scratch() noexcept {
 }
 
 MatmulLevel best_matmul_level() {
-#ifdef GPUKIT_X86_BLOCKS
+#ifdef GPUKIT_X86_LEVELS
   static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   static const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
