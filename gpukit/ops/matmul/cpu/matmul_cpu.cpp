@@ -231,4 +231,18 @@ void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace&
   });
 }
 
+void multiply_floats(DType input, DType result, const MatmulSpace& space, void* out, const void* a, const void* b) {
+  const auto run = [&]<typename T, typename Out>(T, Out) {
+    Product<T, Out>(space, choose_block<T>(matmul_level()), static_cast<Out*>(out), static_cast<const T*>(a),
+                    static_cast<const T*>(b))
+        .run(num_threads());
+  };
+  visit_floating(input, [&]<typename T>() {
+    if (result == input)
+      run(T{}, T{});
+    else
+      run(T{}, compute_t<T>{});
+  });
+}
+
 }  // namespace gpukit::cpu
