@@ -13,6 +13,28 @@ namespace {
 using text::english::decode_utf8;
 using text::english::encode_utf8;
 
+/// The phonemes of the published checkpoint.
+constexpr std::pair<char32_t, int64_t> kVocabulary[] = {
+    {U';', 1},        {U':', 2},        {U',', 3},        {U'.', 4},        {U'!', 5},        {U'?', 6},
+    {U'\u2014', 9},   {U'\u2026', 10},  {U'"', 11},       {U'(', 12},       {U')', 13},       {U'\u201c', 14},
+    {U'\u201d', 15},  {U' ', 16},       {U'\u0303', 17},  {U'\u02a3', 18},  {U'\u02a5', 19},  {U'\u02a6', 20},
+    {U'\u02a8', 21},  {U'\u1d5d', 22},  {U'\uab67', 23},  {U'A', 24},       {U'I', 25},       {U'O', 31},
+    {U'Q', 33},       {U'S', 35},       {U'T', 36},       {U'W', 39},       {U'Y', 41},       {U'\u1d4a', 42},
+    {U'a', 43},       {U'b', 44},       {U'c', 45},       {U'd', 46},       {U'e', 47},       {U'f', 48},
+    {U'h', 50},       {U'i', 51},       {U'j', 52},       {U'k', 53},       {U'l', 54},       {U'm', 55},
+    {U'n', 56},       {U'o', 57},       {U'p', 58},       {U'q', 59},       {U'r', 60},       {U's', 61},
+    {U't', 62},       {U'u', 63},       {U'v', 64},       {U'w', 65},       {U'x', 66},       {U'y', 67},
+    {U'z', 68},       {U'\u0251', 69},  {U'\u0250', 70},  {U'\u0252', 71},  {U'\u00e6', 72},  {U'\u03b2', 75},
+    {U'\u0254', 76},  {U'\u0255', 77},  {U'\u00e7', 78},  {U'\u0256', 80},  {U'\u00f0', 81},  {U'\u02a4', 82},
+    {U'\u0259', 83},  {U'\u025a', 85},  {U'\u025b', 86},  {U'\u025c', 87},  {U'\u025f', 90},  {U'\u0261', 92},
+    {U'\u0265', 99},  {U'\u0268', 101}, {U'\u026a', 102}, {U'\u029d', 103}, {U'\u026f', 110}, {U'\u0270', 111},
+    {U'\u014b', 112}, {U'\u0273', 113}, {U'\u0272', 114}, {U'\u0274', 115}, {U'\u00f8', 116}, {U'\u0278', 118},
+    {U'\u03b8', 119}, {U'\u0153', 120}, {U'\u0279', 123}, {U'\u027e', 125}, {U'\u027b', 126}, {U'\u0281', 128},
+    {U'\u027d', 129}, {U'\u0282', 130}, {U'\u0283', 131}, {U'\u0288', 132}, {U'\u02a7', 133}, {U'\u028a', 135},
+    {U'\u028b', 136}, {U'\u028c', 138}, {U'\u0263', 139}, {U'\u0264', 140}, {U'\u03c7', 142}, {U'\u028e', 143},
+    {U'\u0292', 147}, {U'\u0294', 148}, {U'\u02c8', 156}, {U'\u02cc', 157}, {U'\u02d0', 158}, {U'\u02b0', 162},
+    {U'\u02b2', 164}, {U'\u2193', 169}, {U'\u2192', 171}, {U'\u2197', 172}, {U'\u2198', 173}, {U'\u1d7b', 177}};
+
 [[noreturn]] void bad(const std::string& member, const std::string& needed) {
   throw FormatError("kokoro config: " + member + " must " + needed);
 }
@@ -90,6 +112,7 @@ KokoroConfig KokoroConfig::from_json(const Json& json) {
   if (c.resblock_kernel_sizes.size() != c.resblock_dilation_sizes.size())
     bad("resblock_dilation_sizes", "have one list for each kernel size");
   if (const Json* vocab = json.find("vocab")) {
+    c.vocab.clear();
     if (!vocab->is_object()) bad("vocab", "be an object of phonemes and ids");
     for (const auto& [phoneme, id] : vocab->members()) {
       if (decode_utf8(phoneme).size() != 1) bad("vocab", "have one character for each id, not '" + phoneme + "'");
@@ -99,6 +122,12 @@ KokoroConfig KokoroConfig::from_json(const Json& json) {
     }
   }
   return c;
+}
+
+std::vector<std::pair<std::string, int64_t>> default_vocabulary() {
+  std::vector<std::pair<std::string, int64_t>> out;
+  for (const auto& [phoneme, id] : kVocabulary) out.emplace_back(encode_utf8(std::u32string_view(&phoneme, 1)), id);
+  return out;
 }
 
 KokoroConfig KokoroConfig::open(const std::string& path) {

@@ -11,6 +11,9 @@
 
 namespace gpukit::tts {
 
+/// That of the published checkpoint, 114 phonemes: UTF-8 of one code point, and its id.
+std::vector<std::pair<std::string, int64_t>> default_vocabulary();
+
 struct KokoroConfig {
   int64_t dim_in = 64, hidden_dim = 512, style_dim = 128, n_layer = 3, n_token = 178, max_dur = 50, n_mels = 80;
   int64_t text_encoder_kernel_size = 5;
@@ -21,7 +24,7 @@ struct KokoroConfig {
   int64_t upsample_initial_channel = 512, gen_istft_n_fft = 20, gen_istft_hop_size = 5;
   int64_t plbert_hidden_size = 768, plbert_num_attention_heads = 12, plbert_intermediate_size = 2048,
           plbert_max_position_embeddings = 512, plbert_num_hidden_layers = 12;
-  std::vector<std::pair<std::string, int64_t>> vocab;  // UTF-8 of one code point, and its id; in the file's order
+  std::vector<std::pair<std::string, int64_t>> vocab = default_vocabulary();  // in the file's order
 
   /// What the object does not name keeps its value above. Throws FormatError and ArgumentError naming the member: a
   /// wrong kind, a size below 1, a token that is not one code point or whose id is outside of [0, n_token).

@@ -3,7 +3,10 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include "gpukit/models/tts/kokoro.h"
+#include "gpukit/array/host.h"
+#include "gpukit/models/tts/speaker.h"
+#include "gpukit/models/tts/speech_audio.h"
+#include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/python/bind.h"
 
 namespace gpukit {
@@ -12,8 +15,12 @@ namespace {
 using tts::Kokoro;
 using tts::KokoroConfig;
 using tts::KokoroStages;
+using tts::Script;
+using tts::Speaker;
 using tts::Utterance;
 using tts::Vocabulary;
+using tts::Voice;
+using tts::VoiceFolder;
 
 nb::typed<nb::dict, nb::str, Array> stages_dict(const KokoroStages& s) {
   nb::dict out;
@@ -29,21 +36,36 @@ nb::typed<nb::dict, nb::str, Array> stages_dict(const KokoroStages& s) {
   return out;
 }
 
-}  // namespace
+std::string to_path(const char* op, nb::handle value) {
+  const nb::object path = nb::steal(PyOS_FSPath(value.ptr()));
+  if (!path.is_valid()) nb::raise_python_error();
+  return python::to_text(op, "path", path);
+}
 
-void bind_kokoro(nb::module_& parent) {
+text::english::Dialect to_dialect(const std::string& lang) {
+  if (lang == "a") return text::english::Dialect::american;
+  if (lang == "b") return text::english::Dialect::british;
+  throw ArgumentError("synthesize", "lang", "be 'a' (American) or 'b' (British English)", "'" + lang + "'");
+}
+
+tts::Cut to_cut(bool soon) { return soon ? tts::Cut::soon : tts::Cut::whole; }
+
+void bind_networks(nb::module_& m) {
   using namespace python;
-  nb::module_ m = parent.def_submodule("_tts", "The networks of pygpukit.tts; internal.");
   nb::class_<Kokoro>(m, "Kokoro", "The networks of a Kokoro checkpoint, on one device in one dtype.")
       .def_static(
           "open",
-          [](StringArg folder, DeviceArg device, DTypeArg dtype) {
-            const std::string path = to_text("Kokoro.open", "folder", folder);
+          [](PathArg folder, DeviceArg device, DTypeArg dtype) {
+            const std::string path = to_path("Kokoro.open", folder);
             const Device where = to_device(device);
             const DType type = to_dtype(dtype);
             return in_scope([&] { return Kokoro::open(path, where, type); });
           },
           "folder"_a, "device"_a = nb::none(), "dtype"_a = "float32", "Of a folder with config.json and SafeTensors.")
+      .def_prop_ro(
+          "device", [](const Kokoro& k) { return k.device(); }, "Where the weights are.")
+      .def_prop_ro(
+          "dtype", [](const Kokoro& k) { return from_dtype(k.dtype()); }, "The dtype of the weights.")
       .def_prop_ro(
           "config_json", [](const Kokoro& k) { return k.config().to_json().dump(); }, "config.json as read.")
       .def(
@@ -57,6 +79,185 @@ void bind_kokoro(nb::module_& parent) {
           },
           "ids"_a, "style"_a, "speed"_a = 1.0, "seed"_a = nb::none(),
           "(audio, frames, frames before rounding, what the networks hand on) of ids without pads.");
+}
+
+void bind_config(nb::module_& m) {
+  using namespace python;
+  nb::class_<Vocabulary>(m, "Vocabulary", "Phonemes and their ids.")
+      .def(
+          "__init__",
+          [](Vocabulary* self, StringArg config) {
+            const std::string text = to_text("Vocabulary", "config", config);
+            new (self) Vocabulary(KokoroConfig::from_json(Json::parse(text)));
+          },
+          "config"_a, "Of the JSON text of a config.")
+      .def(
+          "ids",
+          [](const Vocabulary& self, StringArg phonemes) { return self.ids(to_text("ids", "phonemes", phonemes)); },
+          "phonemes"_a, "Without pads; characters that have no id are left out.")
+      .def(
+          "phonemes", [](const Vocabulary& self, const std::vector<int32_t>& ids) { return self.phonemes(ids); },
+          "ids"_a, "Ids that have no phoneme are left out.");
+  m.def(
+      "read_config",
+      [](StringArg text) {
+        const std::string json = to_text("read_config", "text", text);
+        return KokoroConfig::from_json(Json::parse(json)).to_json().dump();
+      },
+      "text"_a, "The JSON text of a config with every member; strict.");
+}
+
+void bind_voices(nb::module_& m) {
+  using namespace python;
+  nb::class_<Voice>(m, "Voice", "A style for every length of text.")
+      .def_static(
+          "open",
+          [](PathArg path) {
+            const std::string where = to_path("Voice.open", path);
+            return in_scope([&] { return Voice::open(where); });
+          },
+          "path"_a, "Of a .bin file: float32 [510, 1, 256].")
+      .def(
+          "style",
+          [](const Voice& self, IntArg phonemes) {
+            const float* row = self.row(to_int("style", "phonemes", phonemes));
+            return std::vector<float>(row, row + tts::kStyleWidth);
+          },
+          "phonemes"_a, "The 256 values for a number of phonemes.")
+      .def(
+          "array",
+          [](const Voice& self) {
+            return wrap(from_host(self.data(), {tts::kVoiceRows, 1, tts::kStyleWidth}, DType::float32, Device{}));
+          },
+          "float32 [510, 1, 256] on the CPU.");
+  m.def(
+      "language_of",
+      [](StringArg voice) {
+        const std::string name = to_text("language_of", "voice", voice);
+        return std::string(tts::dialect_of(name) == text::english::Dialect::british ? "b" : "a");
+      },
+      "voice"_a, "The language of a voice by its name: a or b.");
+  m.def(
+      "voice_names",
+      [](PathArg folder) {
+        const std::string where = to_path("voice_names", folder);
+        return in_scope([&] { return VoiceFolder(where).names(); });
+      },
+      "folder"_a, "The voices of a model's folder.");
+}
+
+void bind_speaker(nb::module_& m) {
+  using namespace python;
+  nb::class_<Script>(m, "Script", "What will be said, in pieces that the networks take whole.")
+      .def_ro("text", &Script::text, "The normalised text.")
+      .def_ro("phonemes", &Script::phonemes, "All of it.")
+      .def_ro("guessed", &Script::guessed, "Words of no lexicon.")
+      .def_ro("skipped", &Script::skipped, "Characters and phonemes that are not spoken.")
+      .def("__len__", [](const Script& self) { return self.pieces.size(); })
+      .def_prop_ro(
+          "pieces",
+          [](const Script& self) {
+            std::vector<std::pair<std::string, std::vector<int32_t>>> out;
+            for (const Script::Piece& piece : self.pieces) out.emplace_back(piece.phonemes, piece.ids);
+            return out;
+          },
+          "(phonemes, ids) of each piece.");
+  nb::class_<Speaker>(m, "Speaker", "Text to speech: front end, voices and networks.")
+      .def_static(
+          "open",
+          [](PathArg folder, DeviceArg device, DTypeArg dtype, Shown<"pygpukit.typing.PathLike | None"> lexicons) {
+            const std::string path = to_path("Speaker.open", folder);
+            const std::string words = lexicons.is_none() ? std::string() : to_path("Speaker.open", lexicons);
+            const Device where = to_device(device);
+            const DType type = to_dtype(dtype);
+            return in_scope([&] { return Speaker::open(path, where, type, words); });
+          },
+          "folder"_a, "device"_a = nb::none(), "dtype"_a = "float32", "lexicons"_a = nb::none(),
+          "Of a folder with config.json, SafeTensors and voices.")
+      .def_prop_ro(
+          "networks", [](const Speaker& self) { return self.networks(); }, "The networks.")
+      .def_prop_ro(
+          "voices", [](const Speaker& self) { return self.voices().names(); }, "Their names.")
+      .def_prop_ro(
+          "lexicons", [](const Speaker& self) { return std::pair(self.lexicons().gold, self.lexicons().silver); },
+          "Paths of the lexicons that were found; empty for none.")
+      .def(
+          "voice",
+          [](const Speaker& self, StringArg name) {
+            const std::string which = to_text("voice", "name", name);
+            return in_scope([&] { return self.voices().load(which); });
+          },
+          "name"_a, "A voice by name, several joined by '+' for their mean, or a .bin file.")
+      .def(
+          "script",
+          [](const Speaker& self, StringArg text, StringArg lang, bool soon) {
+            const std::string words = to_text("script", "text", text);
+            const text::english::Dialect dialect = to_dialect(to_text("script", "lang", lang));
+            return in_scope([&] { return self.script(words, dialect, to_cut(soon)); });
+          },
+          "text"_a, "lang"_a = "a", "soon"_a = false, "What a text sounds like; soon: with a short first piece.")
+      .def(
+          "script_of_phonemes",
+          [](const Speaker& self, StringArg phonemes, bool soon) {
+            const std::string sounds = to_text("script_of_phonemes", "phonemes", phonemes);
+            return in_scope([&] { return self.script_of_phonemes(sounds, to_cut(soon)); });
+          },
+          "phonemes"_a, "soon"_a = false, "The same of phonemes.")
+      .def(
+          "say",
+          [](const Speaker& self, const Script& script, const Voice& voice, double speed, std::optional<uint64_t> seed,
+             bool limit_peak, std::optional<int64_t> piece) {
+            const tts::SpeechOptions options{speed, seed, limit_peak};
+            return wrap(in_scope(
+                [&] { return piece ? self.say(script, *piece, voice, options) : self.say(script, voice, options); }));
+          },
+          "script"_a, "voice"_a, "speed"_a = 1.0, "seed"_a = 0, "limit_peak"_a = true, "piece"_a = nb::none(),
+          "float32 samples of a script, or of one of its pieces.");
+}
+
+void bind_speech_audio(nb::module_& m) {
+  using namespace python;
+  m.def(
+      "resample",
+      [](const ArrayObject& samples, IntArg orig_sr, IntArg target_sr) {
+        const Array& x = to_array("resample_audio", "samples", samples);
+        const int64_t from = to_int("resample_audio", "orig_sr", orig_sr);
+        const int64_t to = to_int("resample_audio", "target_sr", target_sr);
+        return wrap(in_scope([&] { return tts::resample(x, from, to); }));
+      },
+      "samples"_a, "orig_sr"_a, "target_sr"_a, "float32 samples [n] at another rate.");
+  m.def(
+      "join_audio",
+      [](ArraysArg parts, IntArg gap_samples) {
+        std::vector<Array> arrays;
+        for (const nb::handle part : to_items("concatenate_audio", "audio_list", parts))
+          arrays.push_back(to_array("concatenate_audio", "audio_list", part));
+        const int64_t gap = to_int("concatenate_audio", "gap_samples", gap_samples);
+        return wrap(in_scope([&] { return tts::join_audio(arrays, gap); }));
+      },
+      "parts"_a, "gap_samples"_a = 0, "float32 samples one after the other.");
+  m.def(
+      "limit_peak",
+      [](const ArrayObject& samples) {
+        const Array& x = to_array("to_wav", "audio", samples);
+        return wrap(in_scope([&] {
+          Array out = copy(x);
+          tts::limit_peak(out);
+          return out;
+        }));
+      },
+      "samples"_a, "A copy, divided by its peak where that is above 1.");
+}
+
+}  // namespace
+
+void bind_kokoro(nb::module_& parent) {
+  nb::module_ m = parent.def_submodule("_tts", "The networks of pygpukit.tts; internal.");
+  bind_config(m);
+  bind_networks(m);
+  bind_voices(m);
+  bind_speaker(m);
+  bind_speech_audio(m);
 }
 
 }  // namespace gpukit

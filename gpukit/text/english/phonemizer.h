@@ -58,4 +58,8 @@ std::vector<std::string> split_sentences(std::string_view text);
 /// dash, else a blank; a closing bracket or quote stays left. Blanks at the cuts are dropped.
 std::vector<std::string> cut_phonemes(std::string_view phonemes, int64_t limit);
 
+/// The same for speech that shall start soon: the first piece ends after the first clause of some length, the others
+/// after sentences; short sentences go together.
+std::vector<std::string> cut_for_streaming(std::string_view phonemes, int64_t limit);
+
 }  // namespace gpukit::text::english

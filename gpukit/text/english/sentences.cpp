@@ -108,4 +108,25 @@ std::vector<std::string> cut_phonemes(std::string_view phonemes, int64_t limit) 
   return out;
 }
 
+std::vector<std::string> cut_for_streaming(std::string_view phonemes, int64_t limit) {
+  constexpr size_t kFirst = 12, kOthers = 60;  // code points of a piece at least
+  const std::u32string text = decode_utf8(phonemes);
+  std::vector<std::string> out;
+  size_t start = 0;
+  const auto take = [&](size_t end) {
+    for (std::string& piece : cut_phonemes(encode_utf8(std::u32string_view(text).substr(start, end - start)), limit))
+      out.push_back(std::move(piece));
+    start = end;
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    size_t end = i + 1;
+    while (end < text.size() && is_closing(text[end])) ++end;
+    if (end < text.size() && !is_blank(text[end])) continue;
+    const size_t length = end - start;
+    if (out.empty() ? is_pause(text[i]) && length >= kFirst : is_end_mark(text[i]) && length >= kOthers) take(end);
+  }
+  if (start < text.size()) take(text.size());
+  return out;
+}
+
 }  // namespace gpukit::text::english

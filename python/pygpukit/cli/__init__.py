@@ -31,6 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_bench(commands)
     _add_top(commands)
     _add_simulate(commands)
+    _add_speech(commands)
     return parser
 
 
@@ -70,6 +71,17 @@ def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     simulate.add_argument("--svg", metavar="OUT", help="also write the timeline as a picture")
     simulate.add_argument("--json", action="store_true", help="print the result with every decision as JSON")
     simulate.add_argument("--width", type=int, default=60, metavar="N", help="columns of the timeline")
+
+
+def _add_speech(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from pygpukit.cli.speech import EPILOG, add_arguments, add_model
+
+    speak = commands.add_parser(
+        "speak", help="say a text and write it to a WAV file", epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    add_arguments(speak)
+    add_model(commands.add_parser("voices", help="the voices that a speech model has"))
 
 
 def _seconds(text: str) -> float:
@@ -125,6 +137,10 @@ def _run(arguments: argparse.Namespace) -> int:
         from pygpukit.cli.simulate import simulate
 
         return simulate(arguments.file, arguments.svg, arguments.json, arguments.width)
+    if arguments.command in ("speak", "voices"):
+        from pygpukit.cli import speech
+
+        return speech.speak(arguments) if arguments.command == "speak" else speech.voices(arguments)
     from pygpukit.cli.demo import demo
 
     return demo()

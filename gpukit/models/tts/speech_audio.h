@@ -1,0 +1,21 @@
+// What is done to finished speech: joining, loudness, other rates. float32 samples [n] on any device.
+#pragma once
+
+#include <span>
+
+#include "gpukit/array/array.h"
+
+namespace gpukit::tts {
+
+/// x with its first and last `samples` faded in and out in place (less where it is shorter), so that it joins anything
+/// without a click.
+void fade_ends(const Array& x, int64_t samples);
+/// One after the other with `gap` zeros between. Throws ArgumentError for none, ShapeError, DTypeError, DeviceError.
+Array join_audio(std::span<const Array> parts, int64_t gap = 0);
+/// x divided by its peak where that is above 1, in place. On the device.
+void limit_peak(const Array& x);
+/// x at another rate by its spectrum: frequencies above the lower Nyquist limit are cut, the others kept as they are.
+/// n * to / from samples, rounded up. Throws ArgumentError, ShapeError, DTypeError.
+Array resample(const Array& x, int64_t from, int64_t to);
+
+}  // namespace gpukit::tts

@@ -1,0 +1,63 @@
+"""``pygpukit speak`` and ``pygpukit voices``."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+__all__ = ["EPILOG", "add_arguments", "add_model", "speak", "voices"]
+
+EPILOG = b"""\
+examples:
+  pygpukit speak "It is 5:30 pm." --model kokoro-82m -o time.wav
+  pygpukit speak "[Kokoro](/k\\u02c8Ok\\u0259\\u0279O/) speaks." --voice bf_emma --speed 1.1
+  pygpukit speak "h\\u0259l\\u02c8O" --phonemes
+""".decode("unicode_escape")  # phonemes, in a source of ASCII
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", default="kokoro-82m", metavar="FOLDER",
+                        help="config.json, SafeTensors and voices of Kokoro (kokoro-82m)")  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", metavar="TEXT", help="what to say")
+    parser.add_argument("-o", "--output", default="speech.wav", metavar="FILE", help="the WAV file (speech.wav)")
+    parser.add_argument("--voice", default="af_heart", metavar="NAME", help="a voice, or several joined by + (af_heart)")
+    parser.add_argument("--speed", type=float, default=1.0, metavar="X", help="0.1 to 10")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the noise in the voice")
+    parser.add_argument("--phonemes", action="store_true", help="TEXT is phonemes")
+    parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32")
+    parser.add_argument("--lexicons", metavar="FOLDER", help="us_gold.json and us_silver.json, when not beside the model")
+    add_model(parser)
+
+
+def speak(arguments: argparse.Namespace) -> int:
+    from pygpukit.tts import KokoroModel
+
+    model = KokoroModel.from_pretrained(
+        arguments.model, arguments.voice, arguments.dtype, lexicons=arguments.lexicons
+    )  # fmt: skip
+    start = time.perf_counter()
+    phonemes = arguments.text if arguments.phonemes else None
+    said = model.synthesize(arguments.text, speed=arguments.speed, seed=arguments.seed, phonemes=phonemes)
+    said.to_wav(arguments.output)
+    seconds = time.perf_counter() - start
+    if not arguments.phonemes:
+        print(f"text: {said.text}")
+    print(f"phonemes: {said.phonemes}")
+    if said.guessed:
+        print(f"said by spelling: {', '.join(said.guessed)}")
+    if said.skipped:
+        print(f"not spoken: {' '.join(said.skipped)}")
+    print(f"{arguments.output}: {said.duration_sec:.2f} s in {seconds:.2f} s")
+    return 0
+
+
+def voices(arguments: argparse.Namespace) -> int:
+    from pygpukit.tts import list_available_voices
+
+    kinds = {"af": "American, female", "am": "American, male", "bf": "British, female", "bm": "British, male"}
+    for name in list_available_voices(arguments.model):
+        print(f"{name}  {kinds.get(name[:2], '')}".rstrip())
+    return 0
