@@ -71,7 +71,7 @@ void bind_networks(nb::module_& m) {
       .def(
           "say",
           [](const Kokoro& self, const std::vector<int32_t>& ids, const std::vector<float>& style, double speed,
-             std::optional<uint64_t> seed) {
+             std::optional<uint64_t> seed) -> nb::typed<nb::tuple, Array, AnyList, AnyList, AnyDict> {
             KokoroStages stages;
             Utterance said =
                 in_scope([&] { return self.say(ids, style, speed, {.seed = seed, .offset = 0}, &stages); });

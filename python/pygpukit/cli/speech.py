@@ -23,12 +23,12 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", metavar="TEXT", help="what to say")
     parser.add_argument("-o", "--output", default="speech.wav", metavar="FILE", help="the WAV file (speech.wav)")
-    parser.add_argument("--voice", default="af_heart", metavar="NAME", help="a voice, or several joined by + (af_heart)")
+    parser.add_argument("--voice", default="af_heart", metavar="NAME", help="one, or several joined by + (af_heart)")
     parser.add_argument("--speed", type=float, default=1.0, metavar="X", help="0.1 to 10")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the noise in the voice")
     parser.add_argument("--phonemes", action="store_true", help="TEXT is phonemes")
     parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32")
-    parser.add_argument("--lexicons", metavar="FOLDER", help="us_gold.json and us_silver.json, when not beside the model")
+    parser.add_argument("--lexicons", metavar="FOLDER", help="us_gold.json, us_silver.json, if not beside the model")
     add_model(parser)
 
 
@@ -37,7 +37,7 @@ def speak(arguments: argparse.Namespace) -> int:
 
     model = KokoroModel.from_pretrained(
         arguments.model, arguments.voice, arguments.dtype, lexicons=arguments.lexicons
-    )  # fmt: skip
+    )
     start = time.perf_counter()
     phonemes = arguments.text if arguments.phonemes else None
     said = model.synthesize(arguments.text, speed=arguments.speed, seed=arguments.seed, phonemes=phonemes)

@@ -174,7 +174,8 @@ class AdaINResBlock:
         residual = self.conv1(leaky_relu(self.norm1(x, style), 0.2))
         residual = self.conv2(leaky_relu(self.norm2(residual, style), 0.2))
         shortcut = x if self.conv1x1 is None else self.conv1x1(x)
-        return (residual + shortcut) * 0.5**0.5
+        out: Array = (residual + shortcut) * 0.5**0.5
+        return out
 
 
 class ALBERTLayer:
@@ -273,7 +274,7 @@ def build_albert_from_weights(
 
 def build_text_encoder_from_weights(weights: Weights, prefix: str = "text_encoder") -> KokoroTextEncoder:
     """KeyError names a tensor that is missing."""
-    layers = []
+    layers: list[tuple[Any, LayerNorm]] = []
     while not layers or f"{prefix}.cnn.{len(layers)}.0.weight_v" in weights:
         name = f"{prefix}.cnn.{len(layers)}"
         v = weights[f"{name}.0.weight_v"]

@@ -59,7 +59,7 @@ class KokoroModel:
         dtype: DTypeLike = "bfloat16",
         load_all_voices: bool = False,
         *,
-        device: DeviceLike = None,
+        device: DeviceLike | None = None,
         lexicons: PathLike | None = None,
     ) -> KokoroModel:
         """Of a folder with config.json, SafeTensors and voices.

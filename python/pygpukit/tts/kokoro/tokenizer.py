@@ -46,8 +46,8 @@ class KokoroTokenizer:
     ) -> None:
         self.lang = lang
         self._vocabulary = Vocabulary(json.dumps({} if vocab is None else {"vocab": dict(vocab)}))
-        files = [Path(lexicons) / f"us_{kind}.json" for kind in ("gold", "silver")] if lexicons is not None else []
-        self._phonemizer = Phonemizer(*(str(file) if file.is_file() else "" for file in files), lang=lang)
+        gold, silver = (_lexicon(lexicons, kind) for kind in ("gold", "silver"))
+        self._phonemizer = Phonemizer(gold, silver, lang)
         self._use_espeak = use_espeak
         self._misaki = _misaki(lang) if use_misaki and not use_espeak else None
 
@@ -80,6 +80,12 @@ class KokoroTokenizer:
     def decode(self, tokens: Sequence[int]) -> str:
         """The phonemes of ids, without pads."""
         return self._vocabulary.phonemes(list(tokens))
+
+
+def _lexicon(folder: PathLike | None, kind: str) -> str:
+    """The path of a lexicon, empty where there is none."""
+    file = Path("" if folder is None else folder) / f"us_{kind}.json"
+    return str(file) if folder is not None and file.is_file() else ""
 
 
 def _misaki(lang: str) -> Any:
