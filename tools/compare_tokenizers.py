@@ -3,11 +3,13 @@
     python tools/compare_tokenizers.py [FOLDER OR tokenizer.json ...] [--lines 100000] [--seed 1]
 
 Without files: those of PYGPUKIT_ASSETS. Prints one line a file, and the first difference; exits 1 when there is one.
+With --golden FILE it writes a few lines and their ids by `tokenizers` instead, for machines without the package.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import sys
@@ -163,11 +165,25 @@ def compare(path: Path, lines: int, seed: int) -> str | None:
     return None
 
 
-def asset_files() -> list[Path]:
+def assets_folder() -> Path:
     folder = os.environ.get("PYGPUKIT_ASSETS")
     if not folder:
         sys.exit("name files, or set PYGPUKIT_ASSETS")
-    return sorted(Path(folder).rglob("tokenizer.json"))
+    return Path(folder)
+
+
+def write_golden(path: Path, seed: int) -> None:
+    """Short lines and their ids, for each tokenizer of PYGPUKIT_ASSETS."""
+    import tokenizers
+
+    golden = {}
+    for file in sorted(assets_folder().rglob("tokenizer.json")):
+        theirs = tokenizers.Tokenizer.from_file(str(file))
+        lines = mixed_lines(40, seed, added_contents(theirs))
+        name = file.parent.relative_to(assets_folder()).as_posix()
+        golden[name] = [[text, theirs.encode(text).ids] for text in lines if 0 < len(text) < 24]
+    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(cases)}" for name, cases in golden.items())
+    path.write_text(f"{{\n{rows}\n}}\n", encoding="ascii")
 
 
 def main() -> int:
@@ -175,9 +191,13 @@ def main() -> int:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--lines", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--golden", type=Path)
     options = parser.parse_args()
+    if options.golden:
+        write_golden(options.golden, options.seed)
+        return 0
     failed = False
-    for path in options.files or asset_files():
+    for path in options.files or sorted(assets_folder().rglob("tokenizer.json")):
         start = time.perf_counter()
         found = compare(path, options.lines, options.seed)
         print(f"{path}: {found or f'{options.lines} lines equal, {time.perf_counter() - start:.0f} s'}", flush=True)

@@ -84,6 +84,10 @@ int64_t Engine::submit(Request request) {
   sequence->request = next_request_++;
   sequence->tokens = request.prompt;
   sequence->prompt_length = length;
+  if (request.tokenizer)
+    sequence->text.emplace(*request.tokenizer, request.stop);
+  else if (!request.stop.empty())
+    throw ArgumentError(kOp, "stop", "come with a tokenizer", "none");
   sequence->given = std::move(request);
   waiting_.push_back(std::move(sequence));
   return waiting_.back()->request;
@@ -267,7 +271,7 @@ void Engine::advance() {
       throw Error("Engine: a row of logits has NaN, or no allowed token, at position " +
                   std::to_string(sequence->tokens.size()));
     sequence->tokens.push_back(one.token);
-    ready_.push_back({sequence->request, one, finish_of(*sequence, one.token)});
+    ready_.push_back(output_of(*sequence, one));
     if (ready_.back().finish != Finish::none) release(*sequence, true);
   }
   std::erase_if(running_, [](const SequencePtr& s) { return s->row < 0; });
@@ -312,10 +316,18 @@ std::vector<Drawn> Engine::run(const std::vector<std::pair<Sequence*, int64_t>>&
   return single ? step_.run_single(ids, positions, rows) : step_.run(ids, positions, sequences, rows);
 }
 
-Finish Engine::finish_of(const Sequence& sequence, int32_t token) const {
+Output Engine::output_of(Sequence& sequence, const Drawn& drawn) const {
+  Output output{.request = sequence.request, .drawn = drawn, .text = {}};
   const auto& stops = sequence.given.stop_tokens;
-  if (std::find(stops.begin(), stops.end(), token) != stops.end()) return Finish::stop_token;
-  if (sequence.given.stops && sequence.given.stops(token)) return Finish::stop_string;
+  const bool stops_here = std::find(stops.begin(), stops.end(), drawn.token) != stops.end();
+  if (sequence.text && !stops_here) output.text = sequence.text->push(drawn.token);
+  output.finish = stops_here ? Finish::stop_token : finish_of(sequence);
+  if (sequence.text && output.finish != Finish::none) output.text += sequence.text->flush();
+  return output;
+}
+
+Finish Engine::finish_of(const Sequence& sequence) const {
+  if (sequence.text && sequence.text->stopped()) return Finish::stop_string;
   const auto length = static_cast<int64_t>(sequence.tokens.size());
   if (length - sequence.prompt_length >= sequence.given.max_new_tokens) return Finish::length;
   return length > options_.max_tokens ? Finish::length : Finish::none;

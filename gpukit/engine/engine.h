@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "gpukit/engine/step.h"
+#include "gpukit/engine/stop_text.h"
 
 namespace gpukit::engine {
 
@@ -30,8 +31,8 @@ struct Request {
   std::vector<int32_t> stop_tokens;  // the one that ends a request is part of its tokens
   /// Called with all tokens of the sequence before each draw: the ids that may come. Runs on the thread of step().
   std::function<std::vector<int32_t>(const std::vector<int32_t>& tokens)> allowed;
-  /// Called with each new token; true ends the request with Finish::stop_string.
-  std::function<bool(int32_t token)> stops;
+  std::optional<text::Tokenizer> tokenizer;  // makes the text of outputs
+  std::vector<std::string> stop;             // strings that end the request; they need a tokenizer
 };
 
 /// One new token.
@@ -39,6 +40,7 @@ struct Output {
   int64_t request = 0;
   Drawn drawn;
   Finish finish = Finish::none;
+  std::string text;  // that can be shown now, up to a stop string; with a tokenizer
 };
 
 /// Any thread may call; calls wait for each other.
@@ -84,6 +86,7 @@ class Engine {
     int64_t request = 0, row = -1;
     Request given;
     std::vector<int32_t> tokens, allowed;  // prompt and what was drawn; ids that may come next
+    std::optional<StopText> text;
     int64_t prompt_length = 0;
     int64_t done = 0;  // tokens whose keys and values are in the cache
     int64_t left() const { return static_cast<int64_t>(tokens.size()) - done; }
@@ -106,7 +109,8 @@ class Engine {
   void reuse_prefix(Sequence& sequence);
   bool drop_oldest_kept();
   std::vector<Drawn> run(const std::vector<std::pair<Sequence*, int64_t>>& work);
-  Finish finish_of(const Sequence& sequence, int32_t token) const;
+  Output output_of(Sequence& sequence, const Drawn& drawn) const;
+  Finish finish_of(const Sequence& sequence) const;
 
   std::shared_ptr<const llm::CausalTransformer> model_;
   Options options_;

@@ -16,7 +16,8 @@ namespace {
 using namespace python;
 constexpr const char* kOp = "generate";
 using AllowedArg = Shown<"collections.abc.Callable[[list[int]], collections.abc.Sequence[int]] | None">;
-using StopsArg = Shown<"collections.abc.Callable[[int], bool] | None">;
+using TokenizerArg = Shown<"pygpukit.llm.Tokenizer | None">;
+using StopArg = Shown<"str | collections.abc.Sequence[str]">;
 using BiasArg = Shown<"collections.abc.Mapping[int, float] | None">;
 
 /// A Python function that any thread may call and let go of.
@@ -34,14 +35,6 @@ std::function<std::vector<int32_t>(const std::vector<int32_t>&)> to_allowed(nb::
     nb::list list;
     for (const int32_t id : tokens) list.append(id);
     return llm::to_ids(kOp, "allowed", (*kept)(list));
-  };
-}
-
-std::function<bool(int32_t)> to_stops(nb::handle function) {
-  if (function.is_none()) return {};
-  return [kept = keep(function)](int32_t token) {
-    const GilHeld gil;
-    return nb::cast<bool>((*kept)(token));
   };
 }
 
@@ -77,7 +70,8 @@ Draw to_draw(double temperature, IntArg top_k, double top_p, double min_p, IntAr
 
 int64_t submit(Engine& self, IntsArg input_ids, IntArg max_new_tokens, double temperature, IntArg top_k, double top_p,
                double min_p, Shown<"int | None"> seed, double repetition_penalty, double frequency_penalty,
-               double presence_penalty, BiasArg logit_bias, IntsArg stop_tokens, AllowedArg allowed, StopsArg stops) {
+               double presence_penalty, BiasArg logit_bias, IntsArg stop_tokens, AllowedArg allowed,
+               TokenizerArg tokenizer, StopArg stop) {
   Request r;
   r.prompt = llm::to_ids(kOp, "input_ids", input_ids);
   r.max_new_tokens = to_int(kOp, "max_new_tokens", max_new_tokens);
@@ -85,7 +79,11 @@ int64_t submit(Engine& self, IntsArg input_ids, IntArg max_new_tokens, double te
                    logit_bias);
   r.stop_tokens = llm::to_ids(kOp, "stop_tokens", stop_tokens);
   r.allowed = to_allowed(allowed);
-  r.stops = to_stops(stops);
+  if (!tokenizer.is_none()) r.tokenizer = nb::cast<text::Tokenizer>(tokenizer);
+  if (nb::isinstance<nb::str>(stop))
+    r.stop.push_back(to_text(kOp, "stop", stop));
+  else
+    for (nb::handle one : to_items(kOp, "stop", stop)) r.stop.push_back(to_text(kOp, "stop", one));
   return in_scope([&] { return self.submit(std::move(r)); });
 }
 
@@ -127,6 +125,9 @@ void bind_engine(nb::module_& parent) {
       .def_prop_ro(
           "logprob", [](const Output& o) { return o.drawn.logprob; }, "With an engine of log-probabilities.")
       .def_prop_ro("top", &top_of, "(id, log-probability) of the likeliest, likeliest first.")
+      .def_prop_ro(
+          "text", [](const Output& o) { return from_text(o.text); },
+          "With a tokenizer: what can be shown now, without half characters and stop strings.")
       .def_prop_ro(
           "finish",
           [](const Output& o) -> std::optional<std::string> {
@@ -173,8 +174,8 @@ void bind_engine(nb::module_& parent) {
       .def("submit", &submit, "input_ids"_a, "max_new_tokens"_a = 20, nb::kw_only(), "temperature"_a = 1.0,
            "top_k"_a = 0, "top_p"_a = 1.0, "min_p"_a = 0.0, "seed"_a = nb::none(), "repetition_penalty"_a = 1.0,
            "frequency_penalty"_a = 0.0, "presence_penalty"_a = 0.0, "logit_bias"_a = nb::none(),
-           "stop_tokens"_a = nb::tuple(), "allowed"_a = nb::none(), "stops"_a = nb::none(),
-           "The number of the request.")
+           "stop_tokens"_a = nb::tuple(), "allowed"_a = nb::none(), "tokenizer"_a = nb::none(), "stop"_a = nb::tuple(),
+           "The number of the request. stop: strings that end it, found in the text that `tokenizer` makes.")
       .def(
           "next", [](Engine& self, int64_t request) { return in_scope([&] { return self.next(request); }); },
           "request"_a, "The next token of one request; steps as often as it takes.")

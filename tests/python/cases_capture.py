@@ -179,6 +179,7 @@ CALLS = [
     plain("conv2d", normal((2, 6, 9, 11), (9, 6, 3, 3), (9,), dtype="float16"), padding=(1, 2)),
     plain("attention", normal((2, 9, 4, 16), (2, 70, 2, 16), (2, 70, 2, 16), dtype="bfloat16"), causal=True),
     plain("attention", turned((2, 9, 4, 16), (2, 7, 4, 16), (2, 7, 4, 16)), "turned"),
+    plain("sdpa_causal", normal((4, 9, 16), (2, 70, 16), (2, 70, 16))),
     Call("attention_over_cache", over_cache, lambda arrays, **more: gp.attention_over_cache(*arrays, **more)),
     plain("lstm_forward", normal((2, 7, 5), (32, 5), (32, 8), (32,), (32,), (2, 8), (2, 8))),
     plain("lstm_forward", turned((2, 7, 5), (32, 5), (32, 8), dtype="bfloat16"), "turned", reverse=True),

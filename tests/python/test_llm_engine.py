@@ -9,7 +9,7 @@ import pytest
 from llm_case import golden, llama_config, llama_tensors, save
 
 import pygpukit as gp
-from pygpukit.llm import load_model_from_safetensors
+from pygpukit.llm import Tokenizer, load_model_from_safetensors
 
 ASSETS = ["stories260K", "stories15M", "stories260K-moe4x2-derived"]
 
@@ -114,9 +114,22 @@ def test_seeds_and_endings(stories, assets):
     assert stories.generate([1], 100, temperature=0.0, eos_token_id=stop) == ids[: ids.index(stop) + 1]
     token = list(stories.stream([1], 100, temperature=0.0, stop_tokens=[stop]))[-1]
     assert (token.id, token.finish) == (stop, "stop_token")
-    tokens = list(stories.stream([1], 100, temperature=0.0, stops=lambda token: token == stop))
-    assert tokens[-1].finish == "stop_string" and len(tokens) == ids.index(stop)
     assert len(stories.generate([1], 10_000, temperature=0.0)) == 513  # the model's positions, and one drawn after them
+
+
+def test_text_and_stop_strings(stories, assets):
+    tokenizer = Tokenizer(str(assets / "stories260K"))
+    tokens = list(stories.stream([1], 100, temperature=0.0, tokenizer=tokenizer))
+    text = "".join(token.text for token in tokens)
+    assert text.strip().startswith("Once upon a time, there was a little girl named Lily.")
+    for stop, kept in (("Lily. S", "named"), (["zz", "girl"], "little"), ("Once", "")):
+        tokens = list(stories.stream([1], 100, temperature=0.0, tokenizer=tokenizer, stop=stop))
+        shown = "".join(token.text for token in tokens)
+        assert tokens[-1].finish == "stop_string" and shown.strip(" ") == text[: len(shown)].strip(" ")
+        assert shown.strip().endswith(kept)
+        assert all(s not in shown for s in ([stop] if isinstance(stop, str) else stop))
+    with pytest.raises(ValueError, match="tokenizer"):
+        stories.generate([1], 5, stop="x")
 
 
 def test_allowed_tokens(stories):

@@ -42,6 +42,15 @@ def test_real_files_equal_tokenizers(assets, name):
     assert compare.compare(assets / name, 1000, 3) is None
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_real_files_give_the_golden_ids(assets, name):
+    golden = json.loads((ROOT / "tests/data/tokenizer_golden.json").read_text(encoding="ascii"))
+    tokenizer = Tokenizer(assets / name)
+    assert len(golden[name]) >= 8
+    for text, ids in golden[name]:
+        assert tokenizer.encode(text) == ids
+
+
 def byte_level(*, pattern=None, prefix=False):
     level = {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True, "use_regex": pattern is None}
     if pattern is None:

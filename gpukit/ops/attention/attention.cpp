@@ -105,31 +105,27 @@ void submit(AttentionCall& call, const Array& target) {
   if (shared) copy_into(target, call.out);
 }
 
-AttentionCall plan(const char* op, const Array& q, const Array& k, const Array& v, const AttentionOptions& options) {
+AttentionCall plan(const char* op, const Array& q, const KvCache& cache, const AttentionOptions& options) {
   check_data(op, "q", q);
   check_ndim(op, "q", q, 4);
-  for (const auto& [name, a] : {std::pair{"k", &k}, std::pair{"v", &v}}) {
-    check_device(op, name, *a, q);
-    check_dtype(op, name, *a, q.dtype());
-    check_ndim(op, name, *a, 4);
-  }
-  const int64_t batch = q.shape()[0], queries = q.shape()[1], heads = q.shape()[2];
-  const int64_t keys = k.shape()[1], kv_heads = k.shape()[2];
-  check_shape(op, "k", k, {batch, keys, kv_heads, q.shape()[3]});
-  check_shape(op, "v", v, k.shape());
   AttentionCall call{};
   call.op = op;
   call.q = q;
-  call.cache.k = k;
-  call.cache.v = v;
+  call.cache = cache;
   AttentionParams& p = call.params;
-  p.cache = cache_layout(op, call.cache, "q", q, false);
-  set_scores(op, q, kv_heads, options.score, &call);
+  p.cache = cache_layout(op, cache, "q", q, false);
+  const int64_t batch = q.shape()[0], queries = q.shape()[1], heads = q.shape()[2];
+  if (p.cache.sequences != batch || cache.k.shape()[3] != q.shape()[3])
+    throw ShapeError(op, "q", "have the batches and dims of the keys", q.shape().str());
+  set_scores(op, q, cache.k.shape()[2], options.score, &call);
   p.causal = options.causal ? 1 : 0;
+  p.positioned = options.first_position ? 1 : 0;
+  p.first_position = options.first_position.value_or(0);
+  if (std::abs(p.first_position) > INT32_MAX) refuse(op, "the first position is out of range");
   p.tokens = batch * queries;
   p.queries = queries;
   p.q = {q.strides()[0], q.strides()[1], q.strides()[2], q.strides()[3]};
-  set_mask(op, options.mask, {batch, heads, queries, keys}, &call);
+  set_mask(op, options.mask, {batch, heads, queries, p.cache.max_pages * p.cache.page_size}, &call);
   if (options.q_lengths.defined()) {
     check_int32_row(op, "q_lengths", options.q_lengths, batch, q);
     call.first = options.q_lengths;
@@ -143,21 +139,40 @@ AttentionCall plan(const char* op, const Array& q, const Array& k, const Array& 
   return call;
 }
 
+/// k and v as the cache of their batches.
+KvCache whole_arrays(const char* op, const Array& q, const Array& k, const Array& v) {
+  check_ndim(op, "q", q, 4);
+  for (const auto& [name, a] : {std::pair{"k", &k}, std::pair{"v", &v}}) {
+    check_device(op, name, *a, q);
+    check_dtype(op, name, *a, q.dtype());
+    check_ndim(op, name, *a, 4);
+  }
+  check_shape(op, "k", k, {q.shape()[0], k.shape()[1], k.shape()[2], q.shape()[3]});
+  check_shape(op, "v", v, k.shape());
+  return {.k = k, .v = v, .k_scale = {}, .v_scale = {}, .block_tables = {}};
+}
+
 }  // namespace
 
-Array attention(const char* op, const Array& q, const Array& k, const Array& v, const AttentionOptions& options,
-                const Array* out, const Array* lse) {
-  AttentionCall call = plan(op, q, k, v, options);
+Array attention_of_cache(const char* op, const Array& q, const KvCache& cache, const AttentionOptions& options,
+                         const Array* out, const Array* lse) {
+  AttentionCall call = plan(op, q, cache, options);
   const Array target = result(op, out, q.shape(), q.dtype(), q.device());
   if (lse != nullptr) {
     result(op, lse, {q.shape()[0], q.shape()[2], q.shape()[1]}, DType::float32, q.device());
-    for (const Array* a : {&q, &k, &v, &target, &options.mask})
+    for (const Array* a : {&q, &cache.k, &cache.v, &target, &options.mask})
       if (a->defined() && may_share_memory(*lse, *a)) refuse(op, "lse shares memory with another argument");
     call.lse = *lse;
     call.params.lse = {lse->strides()[0], lse->strides()[2], lse->strides()[1], 0};
   }
   submit(call, target);
   return target;
+}
+
+Array attention(const char* op, const Array& q, const Array& k, const Array& v, const AttentionOptions& options,
+                const Array* out, const Array* lse) {
+  check_data(op, "q", q);
+  return attention_of_cache(op, q, whole_arrays(op, q, k, v), options, out, lse);
 }
 
 Array attention(const Array& q, const Array& k, const Array& v, const AttentionOptions& options, const Array* out,
@@ -198,7 +213,8 @@ Array attention_over_cache(const Array& q, const KvCache& cache, const Array& se
 }
 
 std::string explain_attention(const Array& q, const Array& k, const Array& v, const AttentionOptions& options) {
-  const AttentionCall call = plan("explain_attention", q, k, v, options);
+  constexpr const char* kOp = "explain_attention";
+  const AttentionCall call = plan(kOp, q, whole_arrays(kOp, q, k, v), options);
   if (q.device().kind == DeviceKind::cuda) return cuda::explain_attention(call);
   return "cpu: blocks of queries by tiles of " + std::to_string(kKeyTile) +
          " keys (gpukit/ops/attention/attention_cpu.cpp)";

@@ -18,17 +18,18 @@ namespace gpukit {
 
 /// How a score becomes what softmax takes: cap * tanh(scale * q.k / cap) - slope * |position - key|.
 struct ScoreOptions {
-  std::optional<double> scale;  // 1 / sqrt(dim) when empty
-  int64_t window = 0;           // a query sees keys less than this far from its position; 0: all
-  double softcap = 0;           // 0: none
-  Array alibi_slopes;           // float32 [heads], or undefined
+  std::optional<double> scale = {};  // 1 / sqrt(dim) when empty
+  int64_t window = 0;                // a query sees keys less than this far from its position; 0: all
+  double softcap = 0;                // 0: none
+  Array alibi_slopes = {};           // float32 [heads], or undefined
 };
 
 struct AttentionOptions {
-  ScoreOptions score;
+  ScoreOptions score = {};
   bool causal = false;  // query i is at position (keys - queries) + i and sees no later key
-  Array mask;  // bool: false is not seen; float32 or q's dtype: added; broadcast to [batch, heads, queries, keys]
-  Array q_lengths, k_lengths;  // int32 [batch]: a sequence's queries and keys, at its start; undefined: all
+  Array mask = {};  // bool: false is not seen; float32 or q's dtype: added; broadcast to [batch, heads, queries, keys]
+  Array q_lengths = {}, k_lengths = {};  // int32 [batch]: a sequence's queries and keys, at its start; undefined: all
+  std::optional<int64_t> first_position = {};  // query i is at first_position + i, wherever keys end
 };
 
 /// q is [batch, queries, heads, dim], k and v are [batch, keys, kv_heads, dim], of any strides; dim is 1 to 256. `lse`,

@@ -28,6 +28,9 @@ std::string explain_attention(const AttentionCall& call);
 /// The same under another name, for those of 0.2.
 Array attention(const char* op, const Array& q, const Array& k, const Array& v, const AttentionOptions& options,
                 const Array* out, const Array* lse);
+/// attention() whose keys and values lie in a cache; sequence b is batch b.
+Array attention_of_cache(const char* op, const Array& q, const KvCache& cache, const AttentionOptions& options,
+                         const Array* out, const Array* lse);
 Array attention_over_cache(const char* op, const Array& q, const KvCache& cache, const Array& sequence_ids,
                            const Array& positions, const ScoreOptions& options, const Array* out);
 

@@ -23,11 +23,12 @@ struct AttentionParams {
   RowStrides q, out, lse;
   int64_t mask_batch, mask_head, mask_query, mask_key;
   int64_t slope_step;
+  int64_t first_position;
   int64_t window;        // 0: none
   int32_t heads, group;  // query heads of one KV head
   int32_t dim;
   int32_t over_cache;  // first and second are a token's sequence id and position; else a batch's lengths, or null
-  int32_t causal;
+  int32_t causal, positioned;  // positioned: queries begin at first_position, not at keys - queries
   MaskKind mask;
   float scale, softcap;  // 0: no cap
   int32_t fault_op;
@@ -61,8 +62,8 @@ GPUKIT_DEVICE Query query_of(const AttentionParams& p, int64_t token, const int3
     if (!in_range(queries, p.queries + 1)) return no_query(queries, p.queries + 1);
     if (!in_range(keys, capacity + 1)) return no_query(keys, capacity + 1);
     if (query >= queries) return no_query(0, 0);
-    q.position = keys - queries + query;
-    q.end = p.causal != 0 ? q.position + 1 : keys;
+    q.position = (p.positioned != 0 ? p.first_position : keys - queries) + query;
+    q.end = p.causal != 0 && q.position < keys ? q.position + 1 : keys;
     if (p.window > 0 && q.position + p.window < q.end) q.end = q.position + p.window;
   }
   if (p.window > 0 && q.position - p.window + 1 > 0) q.begin = q.position - p.window + 1;

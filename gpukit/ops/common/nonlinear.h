@@ -19,9 +19,11 @@ template <typename R>
 R gelu_erf_of(R x) {
   return R(0.5) * x * std::erfc(x * R(-0.7071067811865475244));
 }
+/// x where x > 0, else slope x, in a form that compiles to no branch.
 template <typename R>
 R leaky_relu_of(R x, R slope) {
-  return x > 0 ? x : x * slope;
+  const R above = x > 0 ? x : R(0), below = x > 0 ? R(0) : x;
+  return above + slope * below;
 }
 
 }  // namespace gpukit::cpu

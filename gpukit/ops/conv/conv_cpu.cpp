@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "gpukit/ops/common/nonlinear.h"
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/vector_loops.h"
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/conv/conv_impl.h"
 #include "gpukit/ops/matmul/cpu/matmul_loops.h"
@@ -210,15 +210,16 @@ class Convolution {
   }
 
   void finish(Sum* values, int64_t count, Sum bias) const {
+    for (int64_t i = 0; i < count; ++i) values[i] += bias;
     const auto each = [&](auto&& f) {
-      for (int64_t i = 0; i < count; ++i) values[i] = f(values[i] + bias);
+      for (int64_t i = 0; i < count; ++i) values[i] = f(values[i]);
     };
     switch (static_cast<ConvActivation>(s_.activation)) {
-      case ConvActivation::none: return each([](Sum v) { return v; });
+      case ConvActivation::none: return;
       case ConvActivation::relu: return each([](Sum v) { return v < 0 ? Sum{} : v; });
-      case ConvActivation::gelu: return each([](Sum v) { return gelu_of(v); });
-      case ConvActivation::gelu_erf: return each([](Sum v) { return gelu_erf_of(v); });
-      case ConvActivation::silu: return each([](Sum v) { return silu_of(v); });
+      case ConvActivation::gelu: return gelu_all(values, count);
+      case ConvActivation::gelu_erf: return gelu_erf_all(values, count);
+      case ConvActivation::silu: return silu_all(values, count);
       case ConvActivation::leaky_relu:
         return each([slope = static_cast<Sum>(s_.slope)](Sum v) { return leaky_relu_of(v, slope); });
     }

@@ -1,6 +1,10 @@
 #include "gpukit/ops/kv_cache/kv_cache.h"
 
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/workspace.h"
+#include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/kv_cache/kv_cache_impl.h"
+#include "gpukit/runtime/fault.h"
 
 namespace gpukit {
 
@@ -88,6 +92,43 @@ CacheLayout cache_layout(const char* op, const KvCache& cache, const char* first
   c.table_row = tables.strides()[0];
   c.table_step = tables.strides()[1];
   return c;
+}
+
+void store_tokens(const char* op, const Array& tokens, const Array& cache, const Array& slots, bool sequential) {
+  check_ndim(op, "new", tokens, 3);
+  check_ndim(op, "cache", cache, 4);
+  const int64_t count = tokens.shape()[0];
+  if (cache.shape()[2] != tokens.shape()[1] || cache.shape()[3] != tokens.shape()[2])
+    throw ShapeError(op, "new", "have the heads and dims of the cache", tokens.shape().str());
+  result(op, &cache, cache.shape(), tokens.dtype(), tokens.device());
+  if (is_packed(tokens.dtype()) || itemsize(tokens.dtype()) > 8)
+    unsupported_dtype(op, "new", tokens.dtype(), "have a dtype of 1 to 8 whole bytes");
+  check_same_device(op, tokens, slots);
+  check_dtype(op, "slots", slots, DType::int32);
+  check_shape(op, "slots", slots, {sequential ? 1 : count});
+  if (tokens.size() == 0) return;
+  Temporaries temporaries(op);
+  const Array from = may_share_memory(cache, tokens) ? copy(tokens, temporaries) : tokens;
+  StoreParams p{};
+  p.tokens = count;
+  p.heads = tokens.shape()[1];
+  p.dim = tokens.shape()[2];
+  p.pages = cache.shape()[0];
+  p.page_size = cache.shape()[1];
+  p.page = cache.strides()[0];
+  p.slot = cache.strides()[1];
+  p.head = cache.strides()[2];
+  p.step = cache.strides()[3];
+  p.from_token = from.strides()[0];
+  p.from_head = from.strides()[1];
+  p.from_step = from.strides()[2];
+  p.slot_step = slots.strides()[0];
+  p.sequential = sequential ? 1 : 0;
+  p.fault_op = runtime::fault_code(op);
+  switch (cache.device().kind) {
+    case DeviceKind::cpu: cpu::store_tokens(op, p, cache, from, slots); break;
+    case DeviceKind::cuda: cuda::store_tokens(p, cache, from, slots); break;
+  }
 }
 
 }  // namespace gpukit

@@ -34,6 +34,8 @@ void check_kernel(const char* op, MatmulKernel kernel, Device device);
 
 namespace cpu {
 void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space);
+/// The same within work that runs already, at these addresses: floats of `input` into that dtype or its wide one.
+void multiply_floats(DType input, DType result, const MatmulSpace& space, void* out, const void* a, const void* b);
 
 /// Instructions the CPU product uses: the best the processor has. The bits of the result do not depend on it.
 enum class MatmulLevel : uint8_t { plain, avx2, avx512 };

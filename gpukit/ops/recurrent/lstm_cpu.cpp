@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <cmath>
 
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/vector_loops.h"
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/matmul/cpu/matmul_loops.h"
 #include "gpukit/ops/recurrent/lstm_impl.h"
@@ -97,13 +97,20 @@ class Lstm {
       }
   }
 
-  void advance(const Sum* gates, Sum* c, Sum* h, T* out) const {
-    const auto sigmoid = [](Sum x) { return Sum(1) / (Sum(1) + std::exp(-x)); };
+  /// Overwrites the gates.
+  void advance(Sum* gates, Sum* c, Sum* h, T* out) const {
     const int64_t n = p_.hidden;
+    Sum *const cell = gates + 2 * n, *const output = gates + 3 * n;
+    sigmoid_all(gates, 2 * n);
+    tanh_all(cell, n);
+    sigmoid_all(output, n);
     for (int64_t u = 0; u < n; ++u) {
-      const Sum kept = sigmoid(gates[n + u]) * c[u];
-      c[u] = cpu::load(cpu::store<T>(std::fma(sigmoid(gates[u]), std::tanh(gates[2 * n + u]), kept)));
-      const T value = cpu::store<T>(sigmoid(gates[3 * n + u]) * std::tanh(c[u]));
+      c[u] = cpu::load(cpu::store<T>(gates[n + u] * c[u] + gates[u] * cell[u]));
+      cell[u] = c[u];
+    }
+    tanh_all(cell, n);
+    for (int64_t u = 0; u < n; ++u) {
+      const T value = cpu::store<T>(output[u] * cell[u]);
       h[u * block_.rows] = cpu::load(value);
       out[u * p_.out_unit] = value;
     }

@@ -1,4 +1,4 @@
-"""Rows of embedding tables."""
+"""Rows of embedding tables and of KV caches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from pygpukit._core import (
     embedding_lookup,
     embedding_lookup_batch,
     embedding_lookup_ptr,
+    kv_cache_prefill,
+    kv_cache_prefill_gqa,
+    kv_cache_update,
+    kv_cache_update_gqa,
+    kv_cache_update_gqa_ptr,
     slice_rows_range_ptr,
 )
 
@@ -15,5 +20,10 @@ __all__ = [
     "embedding_lookup",
     "embedding_lookup_batch",
     "embedding_lookup_ptr",
+    "kv_cache_prefill",
+    "kv_cache_prefill_gqa",
+    "kv_cache_update",
+    "kv_cache_update_gqa",
+    "kv_cache_update_gqa_ptr",
     "slice_rows_range_ptr",
 ]

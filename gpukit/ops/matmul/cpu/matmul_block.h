@@ -8,20 +8,11 @@
 #include <type_traits>
 
 #include "gpukit/ops/common/cpu.h"
+#include "gpukit/ops/common/levels.h"
 #include "gpukit/ops/matmul/matmul_impl.h"
 
-// Elsewhere the plain loops give the same bits. (The Windows compilers do not keep the stack aligned for wide
-// registers.)
-#if defined(__x86_64__) && !defined(_WIN32)
+#ifdef GPUKIT_X86_LEVELS
 #include <immintrin.h>
-#define GPUKIT_X86_BLOCKS 1
-#define GPUKIT_AVX2 __attribute__((target("avx2,fma")))
-#define GPUKIT_AVX512 __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")))
-#define GPUKIT_ALWAYS_INLINE __attribute__((always_inline)) inline
-#define GPUKIT_NEVER_INLINE __attribute__((noinline))
-#else
-#define GPUKIT_ALWAYS_INLINE inline
-#define GPUKIT_NEVER_INLINE
 #endif
 
 namespace gpukit::cpu {
@@ -133,7 +124,7 @@ void accumulate_plain(Sum* sums, int64_t stride, const Packed* a, const Packed* 
   accumulate_rows(Rows, sums, stride, a, b, b_stride, steps, fresh);
 }
 
-#ifdef GPUKIT_X86_BLOCKS
+#ifdef GPUKIT_X86_LEVELS
 
 // One name for the few instructions each level needs, chosen by the type of what is packed.
 namespace avx2 {

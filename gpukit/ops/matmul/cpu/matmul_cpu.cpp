@@ -196,7 +196,7 @@ std::byte* large_scratch() noexcept {
 }
 
 MatmulLevel best_matmul_level() {
-#ifdef GPUKIT_X86_BLOCKS
+#ifdef GPUKIT_X86_LEVELS
   static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   static const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -228,6 +228,20 @@ void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace&
     } else if constexpr (std::is_same_v<T, int8_t>) {
       submit<T, uint32_t>(out, a, b, space);
     }
+  });
+}
+
+void multiply_floats(DType input, DType result, const MatmulSpace& space, void* out, const void* a, const void* b) {
+  const auto run = [&]<typename T, typename Out>(T, Out) {
+    Product<T, Out>(space, choose_block<T>(matmul_level()), static_cast<Out*>(out), static_cast<const T*>(a),
+                    static_cast<const T*>(b))
+        .run(num_threads());
+  };
+  visit_floating(input, [&]<typename T>() {
+    if (result == input)
+      run(T{}, T{});
+    else
+      run(T{}, compute_t<T>{});
   });
 }
 

@@ -37,7 +37,7 @@ Block<T> plain_block(std::integer_sequence<int, Row...>) {
           {accumulate_plain<Sum, typename Sums<T>::Packed, Row + 1>...}};
 }
 
-#ifdef GPUKIT_X86_BLOCKS
+#ifdef GPUKIT_X86_LEVELS
 
 /// The same packing, compiled for wider registers.
 template <int Lanes, typename T>
@@ -76,7 +76,7 @@ Block<T> avx512_block(std::integer_sequence<int, Row...>) {
 
 template <typename T>
 Block<T> choose_block([[maybe_unused]] MatmulLevel level) {
-#ifdef GPUKIT_X86_BLOCKS
+#ifdef GPUKIT_X86_LEVELS
   using Sum = typename Sums<T>::type;
   if constexpr (!std::is_same_v<T, bool> &&
                 (std::is_same_v<Sum, float> || std::is_same_v<Sum, double> || std::is_same_v<Sum, uint32_t>)) {

@@ -11,7 +11,7 @@ namespace gpukit::cpu {
 template <typename V>
 GPUKIT_ALWAYS_INLINE void transpose_4x4(V* to, int64_t to_stride, const V* from, int64_t from_stride) {
   static_assert(sizeof(V) == 4);
-#ifdef GPUKIT_X86_BLOCKS
+#ifdef GPUKIT_X86_LEVELS
   __m128 row[4];
   for (int r = 0; r < 4; ++r) row[r] = _mm_loadu_ps(reinterpret_cast<const float*>(from + r * from_stride));
   _MM_TRANSPOSE4_PS(row[0], row[1], row[2], row[3]);

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 
 #include "gpukit/base/fork.h"
 #include "gpukit/base/thread_pool.h"
+#include "gpukit/ops/matmul/matmul_impl.h"
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"
 #include "gpukit/runtime/fault.h"
 #include "gpukit/runtime/launch_gate.h"
@@ -286,6 +288,60 @@ class Tile {
   Room<Sum> room_;
 };
 
+/// An id that is neither an expert nor none is noted.
+bool has_expert(const ScaledSpace& s, int64_t id, runtime::FaultWord* fault) {
+  if (id >= 0 && id < s.experts) return true;
+  if (id != -1) runtime::note_fault(fault, s.fault_op, id, s.experts);
+  return false;
+}
+
+void clear(const ScaledSpace& s, void* out, int64_t row, int64_t begin, int64_t end) {
+  for (int64_t column = begin; column < end; ++column) {
+    const int64_t at = row * s.out_m + column * s.out_n;
+    if (s.out == Code::int32)
+      static_cast<int32_t*>(out)[at] = 0;
+    else
+      store_number(out, s.out, at, 0.0f);
+  }
+}
+
+/// Few rows by plain matrices: row by row, as matmul makes them, with the bits of a tile.
+bool is_few_plain_rows(const ScaledProduct& p) {
+  constexpr int64_t kFewRows = 16;
+  const DType input = p.a.data.dtype(), result = p.out.dtype();
+  return p.ids.defined() && p.b.data.dtype() == input && !p.of_integers() && !p.a.scale.defined() &&
+         is_floating(input) && p.space.m <= kFewRows && p.space.alpha == 1.0f && !p.bias.defined() &&
+         !p.out_scale.defined() && (result == input || result == DType::float32);
+}
+
+void submit_rows(const ScaledProduct& product) {
+  runtime::FaultWord* fault = runtime::fault_word(product.out.device());
+  runtime::run_host(
+      "scaled_matmul", product.out.device(),
+      {write(product.out), read(product.a.data), read(product.b.data), read(product.ids)},
+      [=, s = product.space, input = product.a.data.dtype(), result = product.out.dtype()](void* const* p) {
+        MatmulSpace row_space = {};
+        row_space.m = row_space.batches = 1;
+        row_space.n = s.n;
+        row_space.k = s.k;
+        row_space.a_k = s.a.k;
+        row_space.b_k = s.b.k;
+        row_space.b_n = s.b.row;
+        row_space.out_n = s.out_n;
+        const auto at = [](void* base, DType dtype, int64_t element) {
+          return static_cast<std::byte*>(base) + element * itemsize(dtype);
+        };
+        for (int64_t row = 0; row < s.m; ++row) {
+          const int64_t id = static_cast<const int32_t*>(p[3])[row * s.id_m];
+          if (!has_expert(s, id, fault))
+            clear(s, p[0], row, 0, s.n);
+          else
+            multiply_floats(input, result, row_space, at(p[0], result, row * s.out_m), at(p[1], input, row * s.a.row),
+                            at(p[2], input, id * s.b.batch));
+        }
+      });
+}
+
 /// The rows of a tile, expert by expert; rows without one become 0.
 template <typename Sum>
 void run_tile(const ScaledSpace& s, const Pointers& p, int64_t row, int64_t column, runtime::FaultWord* fault) {
@@ -297,17 +353,8 @@ void run_tile(const ScaledSpace& s, const Pointers& p, int64_t row, int64_t colu
     return;
   }
   const auto id_of = [&](int i) { return int64_t{p.ids[(row + i) * s.id_m]}; };
-  for (int i = 0; i < count; ++i) {
-    if (id_of(i) >= 0 && id_of(i) < s.experts) continue;
-    if (id_of(i) != -1) runtime::note_fault(fault, s.fault_op, id_of(i), s.experts);
-    for (int64_t c = column; c < std::min(s.n, column + kTile); ++c) {
-      const int64_t at = (row + i) * s.out_m + c * s.out_n;
-      if (s.out == Code::int32)
-        static_cast<int32_t*>(p.out)[at] = 0;
-      else
-        store_number(p.out, s.out, at, 0.0f);
-    }
-  }
+  for (int i = 0; i < count; ++i)
+    if (!has_expert(s, id_of(i), fault)) clear(s, p.out, row + i, column, std::min(s.n, column + kTile));
   for (int64_t last = -1;;) {
     int64_t expert = s.experts;
     for (int i = 0; i < count; ++i)
@@ -360,6 +407,7 @@ void submit(const ScaledProduct& product) {
 }  // namespace
 
 void scaled_matmul(const ScaledProduct& product) {
+  if (is_few_plain_rows(product)) return submit_rows(product);
   if (product.of_integers())
     submit<uint32_t>(product);
   else

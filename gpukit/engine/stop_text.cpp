@@ -1,0 +1,42 @@
+#include "gpukit/engine/stop_text.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gpukit/base/error.h"
+
+namespace gpukit::engine {
+
+StopText::StopText(text::Tokenizer tokenizer, std::vector<std::string> stops)
+    : stream_(std::move(tokenizer)), stops_(std::move(stops)) {
+  for (const std::string& stop : stops_)
+    if (stop.empty()) throw ArgumentError("generate", "stop", "be strings with a character", "an empty one");
+}
+
+std::string StopText::push(int32_t token) {
+  pending_ += stream_.push(token);
+  return show();
+}
+
+std::string StopText::flush() {
+  if (stopped_) return {};
+  pending_ += stream_.flush();
+  std::string shown = show();
+  if (!stopped_) shown += std::exchange(pending_, {});
+  return shown;
+}
+
+std::string StopText::show() {
+  size_t end = std::string::npos, held = 0;
+  for (const std::string& stop : stops_) {
+    end = std::min(end, pending_.find(stop));
+    for (size_t length = std::min(stop.size() - 1, pending_.size()); length > held; --length)
+      if (pending_.ends_with(std::string_view(stop).substr(0, length))) held = length;
+  }
+  stopped_ = end != std::string::npos;
+  std::string shown = pending_.substr(0, stopped_ ? end : pending_.size() - held);
+  pending_.erase(0, stopped_ ? pending_.size() : shown.size());
+  return shown;
+}
+
+}  // namespace gpukit::engine
