@@ -1,6 +1,7 @@
 #include <nanobind/stl/string.h>
 
 #include "gpukit/ops/audio/mel.h"
+#include "gpukit/ops/audio/resample.h"
 #include "gpukit/ops/audio/spectrum.h"
 #include "gpukit/python/bind.h"
 
@@ -64,6 +65,15 @@ void bind_spectrum(nb::module_& parent) {
                         [&](const Array* target) { return audio::magnitude(values, target); });
       },
       "spectrum"_a, nb::kw_only(), "out"_a = nb::none(), "|z| of a complex64 array.");
+  m.def(
+      "resample",
+      [](const ArrayObject& signal, int64_t from_rate, int64_t to_rate, ArrayArg out) {
+        const Array& values = to_array("resample", "signal", signal);
+        return with_out("resample", out,
+                        [&](const Array* target) { return audio::resample(values, from_rate, to_rate, target); });
+      },
+      "signal"_a, "from_rate"_a, "to_rate"_a, nb::kw_only(), "out"_a = nb::none(),
+      "A float32 signal [n] or [batch, n] at another rate, [n * to_rate // from_rate].");
   m.def(
       "log_mel_whisper",
       [](const ArrayObject& samples, int64_t n_mels, int64_t frames, ArrayArg out) {
