@@ -7,10 +7,10 @@
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
 #include "gpukit/base/files.h"
-#include "gpukit/python/path.h"
 #include "gpukit/models/asr/asr_py.h"
 #include "gpukit/models/asr/whisper_encoder.h"
 #include "gpukit/models/asr/whisper_search.h"
+#include "gpukit/python/path.h"
 
 namespace gpukit {
 namespace asr {
@@ -231,7 +231,7 @@ void bind_decoder(nb::module_& m) {
             return in_scope([&] {
               const WhisperFiles files = files_of(self.weights->config);
               const auto past = start(self, encoded);
-              SearchJob job{0, {}};
+              SearchJob job;
               for (const int64_t id : files.tokens.prompt(spoken, task, timestamps))
                 job.prompt.push_back(static_cast<int32_t>(id));
               return search(past->decoder, files, {&job, 1}, options).front().tokens;

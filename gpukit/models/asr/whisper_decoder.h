@@ -29,6 +29,9 @@ class WhisperDecoder {
   int64_t num_windows() const { return windows_; }
   int64_t num_sequences() const { return sequences_; }
   int64_t vocab_size() const { return weights_.config.vocab_size; }
+  /// Whether a step should have a row for every sequence, so that one graph serves: on a GPU, where idle rows cost
+  /// nothing.
+  bool wants_full_steps() const { return weights_.device.kind == DeviceKind::cuda; }
   /// Computes the cross keys of a window from its encoder output [max_source_positions, d].
   void listen(int64_t window, const Array& encoded);
 

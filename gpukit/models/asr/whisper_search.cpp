@@ -23,9 +23,9 @@ double log_sum(std::span<const float> logits) {
 }
 
 /// A number in [0, 1) that follows from its arguments alone.
-double uniform(uint64_t seed, uint64_t window, uint64_t draw, uint64_t step) {
+double uniform(uint64_t seed, uint64_t stream, uint64_t draw, uint64_t step) {
   uint64_t x = seed;
-  for (const uint64_t part : {window, draw, step}) {
+  for (const uint64_t part : {stream, draw, step}) {
     x += part + 0x9e3779b97f4a7c15;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
     x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
@@ -128,7 +128,7 @@ class Group {
       if (options_.top_k > 0) keep_top(logits, static_cast<size_t>(options_.top_k));
       double sum = 0;
       for (const float l : logits) sum += weight(l);
-      double left = sum * uniform(options_.seed, static_cast<uint64_t>(job_.window), i, text.tokens.size());
+      double left = sum * uniform(options_.seed, job_.stream, i, text.tokens.size());
       for (size_t id = 0; id < logits.size(); ++id) {
         const double w = weight(logits[id]);
         if (w == 0) continue;
@@ -332,22 +332,25 @@ std::vector<SearchResult> search(WhisperDecoder& decoder, const WhisperFiles& fi
     groups[g].advance(decoder, [&](size_t) { return scratch_of(first, 2 * g + 1); });
   }
 
-  std::vector<int32_t> all(static_cast<size_t>(decoder.num_sequences()));
-  std::iota(all.begin(), all.end(), 0);
-  for (bool more = true; more;) {
-    more = false;
-    std::vector<DecoderToken> step(all.size());
+  const auto num_sequences = static_cast<size_t>(decoder.num_sequences());
+  std::vector<size_t> row(num_sequences);  // of the texts under way, by sequence
+  for (;;) {
+    std::vector<DecoderToken> step;
     for (const Group& group : groups)
       for (size_t i = 0; i < group.size(); ++i)
         if (group.running(i)) {
-          step[static_cast<size_t>(group.sequence(i))] = group.last(i);
-          more = true;
+          row[static_cast<size_t>(group.sequence(i))] = step.size();
+          step.push_back(group.last(i));
         }
-    if (!more) break;
-    const std::span<const float> logits = decoder.forward(step, all);
+    if (step.empty()) break;
+    if (decoder.wants_full_steps()) step.resize(num_sequences);
+    rows.resize(step.size());
+    std::iota(rows.begin(), rows.end(), 0);
+    const std::span<const float> logits = decoder.forward(step, rows);
     for (Group& group : groups)
       if (!group.over())
-        group.advance(decoder, [&](size_t i) { return scratch_of(logits, static_cast<size_t>(group.sequence(i))); });
+        group.advance(decoder,
+                      [&](size_t i) { return scratch_of(logits, row[static_cast<size_t>(group.sequence(i))]); });
   }
 
   std::vector<SearchResult> results;

@@ -54,6 +54,7 @@ class SearchRules {
 struct SearchJob {
   int64_t window = 0;
   std::vector<int32_t> prompt;
+  uint64_t stream = 0;  // with the seed, what is drawn
 };
 
 /// The decoder must have options.group() sequences for each job. A job's result does not depend on the others. Throws

@@ -4,5 +4,31 @@ from __future__ import annotations
 
 from pygpukit._core._asr import WhisperDecoder, WhisperEncoder, WhisperWeights
 from pygpukit.asr.whisper.config import WHISPER_CONFIGS, WhisperConfig
+from pygpukit.asr.whisper.model import (
+    TranscriptionResult,
+    TranscriptionSegment,
+    TranscriptionWord,
+    WhisperModel,
+    WhisperTokenizer,
+    create_decoder,
+    create_encoder,
+    download_model,
+    load_whisper_model,
+)
 
-__all__ = ["WHISPER_CONFIGS", "WhisperConfig", "WhisperDecoder", "WhisperEncoder", "WhisperWeights"]
+__all__ = [
+    "WHISPER_CONFIGS",
+    "TranscriptionResult",
+    "TranscriptionSegment",
+    "TranscriptionWord",
+    "WhisperConfig",
+    "WhisperDecoder",
+    "WhisperEncoder",
+    "WhisperModel",
+    "WhisperTokenizer",
+    "WhisperWeights",
+    "create_decoder",
+    "create_encoder",
+    "download_model",
+    "load_whisper_model",
+]
