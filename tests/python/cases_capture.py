@@ -181,6 +181,8 @@ CALLS = [
     plain("attention", turned((2, 9, 4, 16), (2, 7, 4, 16), (2, 7, 4, 16)), "turned"),
     plain("sdpa_causal", normal((4, 9, 16), (2, 70, 16), (2, 70, 16))),
     Call("attention_over_cache", over_cache, lambda arrays, **more: gp.attention_over_cache(*arrays, **more)),
+    plain("causal_conv1d", normal((2, 6, 9), (6, 4), (6,))),
+    plain("selective_scan", normal((2, 6, 9), (2, 6, 9), (6, 4), (2, 4, 9), (2, 4, 9), (6,)), delta_softplus=True),
     plain("lstm_forward", normal((2, 7, 5), (32, 5), (32, 8), (32,), (32,), (2, 8), (2, 8))),
     plain("lstm_forward", turned((2, 7, 5), (32, 5), (32, 8), dtype="bfloat16"), "turned", reverse=True),
     plain("lstm_bidirectional", normal((2, 7, 5), *2 * ((32, 5), (32, 8), (32,), (32,)))),

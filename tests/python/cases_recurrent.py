@@ -9,4 +9,6 @@ CASES: list[OpCase] = []
 DEDICATED = {
     "lstm_forward": "test_recurrent.py::test_lstm_forward",
     "lstm_bidirectional": "test_recurrent.py::test_lstm_bidirectional",
+    "causal_conv1d": "test_recurrent.py::test_causal_conv1d",
+    "selective_scan": "test_recurrent.py::test_selective_scan",
 }

@@ -142,3 +142,116 @@ def test_lstm_is_checked(device):
         gp.lstm_forward(x, w_ih, w_hh, b, b, out=(gp.zeros((2, 3, 5)), state, state))
     with pytest.raises(ValueError, match=r"lstm_bidirectional: h0 must have shape \[2, 2, 5\]"):
         gp.lstm_bidirectional(x, w_ih, w_hh, b, b, w_ih, w_hh, b, b, h0=state)
+
+
+def softplus(x):
+    return np.log1p(np.exp(x))
+
+
+def silu(x):
+    return x * sigmoid(x)
+
+
+def causal_conv1d(x, w, bias, state):
+    x = np.concatenate([state, x], axis=2)
+    taps, length = w.shape[1], x.shape[2] - w.shape[1] + 1
+    out = sum(w[:, j, None] * x[:, :, j : j + length] for j in range(taps)) + bias[:, None]
+    return out, x[:, :, length:]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_causal_conv1d(device, rng, dtype):
+    for batch, channels, length, taps in [(1, 1, 1, 1), (2, 5, 40, 4), (1, 33, 2, 4), (3, 4, 1, 16), (2, 3, 0, 4)]:
+        x, w, bias, past = make(
+            rng, dtype, (batch, channels, length), (channels, taps), (channels,), (batch, channels, taps - 1), scale=1
+        )
+        given = [upload(v, dtype) for v in (x, w, bias)]
+        expected, last = causal_conv1d(x, w, bias, past)
+        state = upload(past, dtype)
+        assert_close([gp.causal_conv1d(*given, state=state)], [expected], dtype)
+        np.testing.assert_array_equal(download(state), last)
+        alone = causal_conv1d(x, w, 0 * bias, 0 * past)[0]
+        assert_close([gp.causal_conv1d(*given[:2], silu=True)], [silu(alone)], dtype)
+
+
+def scan(x, delta, a, b, c, d=0.0, z=None, bias=0.0, plus=False, h=None):
+    h = np.zeros((x.shape[0], *a.shape)) if h is None else h
+    delta = delta + np.reshape(bias, (-1, 1))
+    delta = softplus(delta) if plus else delta
+    out = np.zeros(x.shape)
+    for t in range(x.shape[2]):
+        step = delta[:, :, t, None]
+        h = np.exp(step * a) * h + step * b[:, None, :, t] * x[:, :, t, None]
+        out[:, :, t] = (h * c[:, None, :, t]).sum(2)
+    out += np.reshape(d, (-1, 1)) * x
+    return (out if z is None else out * silu(z)), h
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_selective_scan(device, rng, dtype):
+    wide = "float64" if dtype == "float64" else "float32"
+    for batch, channels, length, states in [(1, 1, 1, 1), (2, 5, 40, 16), (1, 9, 7, 33), (2, 3, 0, 4), (1, 2, 3, 256)]:
+        x, z, delta = make(rng, dtype, *3 * ((batch, channels, length),), scale=1)
+        b, c = make(rng, dtype, *2 * ((batch, states, length),))
+        d, bias = make(rng, dtype, (channels,), (channels,))
+        a, past = (
+            round_to(-rng.uniform(0.1, 2, (channels, states)), wide),
+            make(rng, wide, (batch, channels, states))[0],
+        )
+        expected, last = scan(x, delta, a, b, c, d, z, bias, True, past)
+        given = [upload(x, dtype), upload(delta, dtype), upload(a, wide), upload(b, dtype), upload(c, dtype)]
+        more = [upload(v, dtype) for v in (d, z, bias)]
+        state = upload(past, wide)
+        got = gp.selective_scan(*given, *more, True, state=state)
+        scale = np.maximum(1, np.abs(expected).max(initial=1))
+        np.testing.assert_allclose(download(got), expected, rtol=0, atol=2 * scale * TOLERANCE[dtype])
+        np.testing.assert_allclose(download(state), last, rtol=1e-5, atol=2e-5)
+        plain = scan(x, np.abs(delta), a, b, c)[0]
+        got = gp.selective_scan(given[0], upload(np.abs(delta), dtype), *given[2:])
+        scale = np.maximum(1, np.abs(plain).max(initial=1))
+        np.testing.assert_allclose(download(got), plain, rtol=0, atol=2 * scale * TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_scans_may_be_cut_and_batched(device, rng, dtype):
+    x, delta = (upload(np.abs(v), dtype) for v in make(rng, dtype, (3, 6, 9), (3, 6, 9)))
+    b, c, w = (upload(v, dtype) for v in make(rng, dtype, (3, 16, 9), (3, 16, 9), (6, 4)))
+    a = upload(-rng.uniform(0.1, 2, (6, 16)), "float32")
+    whole, last = gp.zeros((3, 6, 16)), gp.zeros((3, 6, 3), dtype=dtype)
+    scanned = gp.selective_scan(x, delta, a, b, c, state=whole)
+    convolved = gp.causal_conv1d(x, w, state=last)
+    state, past = gp.zeros((3, 6, 16)), gp.zeros((3, 6, 3), dtype=dtype)
+    parts, pieces = [], []
+    for cut in (slice(0, 1), slice(1, 3), slice(3, 9)):
+        at = (slice(None), slice(None), cut)
+        parts.append(gp.selective_scan(x[at], delta[at], a, b[at], c[at], state=state))
+        pieces.append(gp.causal_conv1d(x[at], w, state=past))
+    assert bits([gp.concat(parts, axis=2), state]) == bits([scanned, whole])
+    assert bits([gp.concat(pieces, axis=2), past]) == bits([convolved, last])
+    assert bits([gp.selective_scan(x[1:2], delta[1:2], a, b[1:2], c[1:2])]) == bits([scanned[1:2]])
+    assert bits([gp.causal_conv1d(x[1:2], w)]) == bits([convolved[1:2]])
+    turned = [v.T.contiguous().T for v in (x, delta, a, b, c)]
+    out = gp.full((9, 6, 3), 7, dtype=dtype).T
+    assert gp.selective_scan(*turned, out=out) is out and bits([out]) == bits([scanned])
+    over = x + 0
+    gp.causal_conv1d(over, w, out=over)
+    assert bits([over]) == bits([convolved])
+
+
+def test_scans_are_checked(device):
+    x, w = gp.zeros((2, 6, 10)), gp.zeros((6, 4))
+    with pytest.raises(ValueError, match=r"causal_conv1d: state must have shape \[2, 6, 3\]"):
+        gp.causal_conv1d(x, w, state=gp.zeros((2, 6, 4)))
+    with pytest.raises(ValueError, match="1 to 16 taps"):
+        gp.causal_conv1d(x, gp.zeros((6, 17)))
+    with pytest.raises(ValueError, match="state shares memory"):
+        gp.causal_conv1d(x, w, state=x[:, :, :3])
+    with pytest.raises(ValueError, match="cannot be written"):
+        gp.causal_conv1d(x, w, state=gp.broadcast_to(gp.zeros((3,)), (2, 6, 3)))
+    a, b = gp.zeros((6, 16)), gp.zeros((2, 16, 10))
+    with pytest.raises(ValueError, match=r"selective_scan: C must have shape \[2, 16, 10\]"):
+        gp.selective_scan(x, x, a, b, gp.zeros((2, 15, 10)))
+    with pytest.raises(gp.errors.DTypeError, match="A must have dtype float32"):
+        gp.selective_scan(*(v.astype("bfloat16") for v in (x, x, a, b, b)))
+    with pytest.raises(ValueError, match="1 to 256 states"):
+        gp.selective_scan(x, x, gp.zeros((6, 257)), b, b)
