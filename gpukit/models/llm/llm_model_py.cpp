@@ -2,6 +2,7 @@
 #include <nanobind/stl/string.h>
 
 #include "gpukit/base/error.h"
+#include "gpukit/models/llm/layer_objects_py.h"
 #include "gpukit/models/llm/llm_py.h"
 #include "gpukit/models/llm/load.h"
 #include "gpukit/models/llm/sequence.h"
@@ -43,6 +44,22 @@ void check_positions(const std::vector<int64_t>& positions, const std::vector<in
                         std::to_string(positions.size()) + " others");
 }
 
+CausalTransformer::Parts to_parts(nb::handle embed_tokens, nb::handle blocks, nb::handle lm_head,
+                                  nb::handle position_embed) {
+  constexpr const char* kOp = "CausalTransformerModel";
+  CausalTransformer::Parts parts;
+  parts.embed_tokens = to_array(kOp, "embed_tokens", embed_tokens);
+  if (!position_embed.is_none()) parts.position_embed = to_array(kOp, "position_embed", position_embed);
+  for (nb::handle block : to_items(kOp, "blocks", blocks))
+    parts.blocks.push_back(nb::cast<const BlockObject&>(block).block);
+  const Weight* weight = nullptr;
+  if (nb::try_cast(lm_head, weight) && weight != nullptr)
+    parts.head = *weight;
+  else
+    parts.head = Weight(lm_head.is_none() ? parts.embed_tokens : to_array(kOp, "lm_head", lm_head));
+  return parts;
+}
+
 ModelPtr load(PathArg path, DeviceArg device, Shown<"pygpukit.typing.DTypeLike | None"> dtype,
               Shown<"pygpukit.typing.DTypeLike | None"> quantize, IntArg group, SpecArg spec) {
   const nb::object text = nb::steal(PyOS_FSPath(path.ptr()));
@@ -68,6 +85,16 @@ void bind_llm_model(nb::module_& parent) {
   using Model = CausalTransformer;
   nb::module_ m = parent.def_submodule("_llm", "The classes of pygpukit.llm; internal.");
   nb::class_<Model>(m, "Transformer", "Weights of a language model and its forward.")
+      .def(
+          "__init__",
+          [](Model* self, const TransformerConfig& config, const ArrayObject& embed_tokens, AnyArg blocks,
+             const Norm& final_norm, Shown<"GPUArray | pygpukit.Weight | None"> lm_head, ArrayArg position_embed) {
+            Model::Parts parts = to_parts(embed_tokens, blocks, lm_head, position_embed);
+            parts.final_norm = final_norm;
+            new (self) Model(config, std::move(parts));
+          },
+          "config"_a, "embed_tokens"_a, "blocks"_a, "final_norm"_a, "lm_head"_a = nb::none(),
+          "position_embed"_a = nb::none())
       .def_static("load", &load, "path"_a, "device"_a = nb::none(), "dtype"_a = nb::none(), "quantize"_a = nb::none(),
                   "group"_a = 0, "spec"_a = nb::none(),
                   "From a SafeTensors file, an index, a folder or the name of a model in the Hugging Face cache.")
@@ -81,6 +108,16 @@ void bind_llm_model(nb::module_& parent) {
             const Array& table = self.parts().position_embed;
             return table.defined() ? nb::object(wrap(Array(table))) : nb::object(nb::none());
           })
+      .def(
+          "make_blocks",
+          [](const Model& self) {
+            nb::typed<nb::list, BlockObject> blocks;
+            for (const TransformerBlock& block : self.parts().blocks)
+              blocks.append(nb::cast(BlockObject{block, nb::cast(AttentionObject{block.attn})}));
+            return blocks;
+          },
+          "The layers, with caches of their own; weights are shared.")
+      .def_prop_ro("final_norm", [](const Model& self) { return self.parts().final_norm; })
       .def_prop_ro("head", [](const Model& self) { return self.parts().head; })
       .def_prop_ro("head_is_tied",
                    [](const Model& self) {

@@ -8,6 +8,10 @@
 
 from __future__ import annotations
 
+from pygpukit.llm.buffers import (
+    DecodeBuffers,
+    PrefillBuffers,
+)
 from pygpukit.llm.chat import (
     ChatMessage,
     ThinkingParser,
@@ -30,6 +34,35 @@ from pygpukit.llm.config import (
     TransformerConfig,
     detect_model_spec,
 )
+from pygpukit.llm.decode import (
+    DecodeBatch,
+    DecodeJacobi,
+    DecodeM1,
+    DecodeM1Graph,
+    DecodeSpeculative,
+    DecodeStrategy,
+)
+from pygpukit.llm.layers import (
+    MLP,
+    Attention,
+    CausalSelfAttention,
+    LayerNorm,
+    Linear,
+    LinearBF16,
+    LinearFP8,
+    LlamaAttention,
+    LlamaBlock,
+    LlamaMLP,
+    MoELayer,
+    Norm,
+    RMSNorm,
+    TransformerBlock,
+    apply_rotary_pos_emb_numpy,
+    precompute_freqs_cis,
+    repack_linear,
+    repack_norm,
+    repack_weight,
+)
 from pygpukit.llm.loader import (
     load_gpt2_from_safetensors,
     load_llama_from_safetensors,
@@ -38,38 +71,93 @@ from pygpukit.llm.loader import (
     load_qwen3_from_safetensors,
 )
 from pygpukit.llm.models.causal import CausalTransformerModel, Engine, Token
+from pygpukit.llm.quant import (
+    FP8QuantConfig,
+    ModelOptimizationInfo,
+    PruningConfig,
+    QATQuantConfig,
+    SparsityConfig,
+    dequantize_fp8_e4m3_block,
+    is_fp8_weight,
+    load_fp8_weight_direct,
+)
+from pygpukit.llm.repack import (
+    repack_model_weights,
+)
+from pygpukit.llm.sampling import (
+    sample_token,
+)
 from pygpukit.llm.tokenizer import Tokenizer, TokenStream
 
-QwenModel = CausalTransformerModel
+QwenModel = GPT2Model = LlamaModel = CausalTransformerModel
 
 __all__ = [
     "GPT2_SPEC",
     "LLAMA_SPEC",
     "MIXTRAL_SPEC",
+    "MLP",
     "MODEL_SPECS",
     "QWEN2_SPEC",
     "QWEN3_MOE_SPEC",
     "QWEN3_SPEC",
+    "Attention",
+    "CausalSelfAttention",
     "CausalTransformerModel",
     "ChatMessage",
+    "DecodeBatch",
+    "DecodeBuffers",
+    "DecodeJacobi",
+    "DecodeM1",
+    "DecodeM1Graph",
+    "DecodeSpeculative",
+    "DecodeStrategy",
     "Engine",
+    "FP8QuantConfig",
     "GPT2Config",
+    "GPT2Model",
+    "LayerNorm",
+    "Linear",
+    "LinearBF16",
+    "LinearFP8",
+    "LlamaAttention",
+    "LlamaBlock",
     "LlamaConfig",
+    "LlamaMLP",
+    "LlamaModel",
+    "MoELayer",
+    "ModelOptimizationInfo",
     "ModelSpec",
+    "Norm",
+    "PrefillBuffers",
+    "PruningConfig",
+    "QATQuantConfig",
     "Qwen3Config",
     "QwenModel",
+    "RMSNorm",
+    "SparsityConfig",
     "ThinkingParser",
     "Token",
     "TokenStream",
     "Tokenizer",
+    "TransformerBlock",
     "TransformerConfig",
     "apply_chat_template",
+    "apply_rotary_pos_emb_numpy",
     "create_chat_prompt",
+    "dequantize_fp8_e4m3_block",
     "detect_model_spec",
     "format_chat_messages",
+    "is_fp8_weight",
+    "load_fp8_weight_direct",
     "load_gpt2_from_safetensors",
     "load_llama_from_safetensors",
     "load_mixtral_from_safetensors",
     "load_model_from_safetensors",
     "load_qwen3_from_safetensors",
+    "precompute_freqs_cis",
+    "repack_linear",
+    "repack_model_weights",
+    "repack_norm",
+    "repack_weight",
+    "sample_token",
 ]

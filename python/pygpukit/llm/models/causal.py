@@ -6,13 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pygpukit._core import copy_to, from_numpy
+from pygpukit._core._llm import Decoder as Decoder
 from pygpukit._core._llm import Engine as Engine
 from pygpukit._core._llm import Token as Token
 from pygpukit._core._llm import Transformer as _Transformer
+from pygpukit.llm.decode import DecodeJacobi, DecodeSpeculative
 
 if TYPE_CHECKING:
     from pygpukit import GPUArray
     from pygpukit._core import Device, Weight
+    from pygpukit._core._llm import Norm, TransformerBlock
     from pygpukit.core.dtypes import DataType
     from pygpukit.llm.config import ModelSpec, TransformerConfig
     from pygpukit.typing import DeviceLike, DTypeLike, PathLike
@@ -25,9 +29,24 @@ __all__ = ["CausalTransformerModel", "Engine", "Token"]
 class CausalTransformerModel:
     """A decoder of GPT-2's or LLaMA's kind. Load one with load_model_from_safetensors."""
 
-    def __init__(self, core: _Transformer, spec: ModelSpec | None = None):
+    def __init__(
+        self,
+        config: TransformerConfig,
+        embed_tokens: GPUArray,
+        blocks: Sequence[TransformerBlock],
+        final_norm: Norm,
+        lm_head: GPUArray | Weight | None = None,
+        position_embed: GPUArray | None = None,
+        spec: ModelSpec | None = None,
+    ):
+        self._set_up(_Transformer(config, embed_tokens, blocks, final_norm, lm_head, position_embed), spec)
+        self._blocks = list(blocks)
+
+    def _set_up(self, core: _Transformer, spec: ModelSpec | None) -> None:
         self._core = core
         self._engine: Engine | None = None
+        self._blocks: list[TransformerBlock] | None = None
+        self._decoder: Decoder | None = None
         self.spec = spec
 
     @classmethod
@@ -46,7 +65,9 @@ class CausalTransformerModel:
         dtype: of activations and of matrices that stay dense; None: as the checkpoint has them. quantize: 'float8_e4m3',
         'int8', 'int4' or 'float4_e2m1' for the matrices of the layers, with a scale for `group` columns.
         """
-        return cls(_Transformer.load(path, device, dtype, quantize, group, spec), spec)
+        model = cls.__new__(cls)
+        model._set_up(_Transformer.load(path, device, dtype, quantize, group, spec), spec)
+        return model
 
     @property
     def config(self) -> TransformerConfig:
@@ -73,6 +94,17 @@ class CausalTransformerModel:
     @property
     def position_embed(self) -> GPUArray | None:
         return self._core.position_embed
+
+    @property
+    def blocks(self) -> list[TransformerBlock]:
+        """The layers, with fixed caches of their own."""
+        if self._blocks is None:
+            self._blocks = self._core.make_blocks()
+        return self._blocks
+
+    @property
+    def final_norm(self) -> Norm:
+        return self._core.final_norm
 
     @property
     def lm_head(self) -> Weight | None:
@@ -188,12 +220,113 @@ class CausalTransformerModel:
         async for token in self.stream_async(input_ids, max_new_tokens, **draw):
             yield token.id
 
+    # One sequence in fixed caches: what the strategies of pygpukit.llm.decode work on.
+
+    def init_fixed_cache(self, max_seq_len: int = 512, dtype: DTypeLike | None = None) -> None:
+        """New caches of max_seq_len tokens in all attention layers."""
+        for block in self.blocks:
+            block.attn.init_fixed_cache(max_seq_len, self.dtype if dtype is None else dtype)
+
+    def ensure_fixed_cache(self, max_seq_len: int) -> None:
+        """Caches of at least max_seq_len tokens: those there are, or new ones."""
+        caches = [block.attn._k_cache for block in self.blocks]
+        if any(cache is None or cache.shape[1] < max_seq_len for cache in caches):
+            self.init_fixed_cache(max_seq_len)
+
+    def decoder(self, max_tokens: int = 1) -> Decoder:
+        """Steps of up to max_tokens tokens in the fixed caches, which init_fixed_cache made."""
+        attention = [block.attn for block in self.blocks]
+        kept = self._decoder
+        if kept is None or kept.max_tokens < max_tokens or not kept.uses(attention):
+            kept = self._decoder = Decoder(self._core, attention, max_tokens)
+        return kept
+
+    def prefill_fixed_cache(self, input_ids: Sequence[int], start_position: int = 0) -> GPUArray:
+        """Computes a prompt in the fixed caches; the logits [1, vocab] after its last token."""
+        decoder = self.decoder(len(input_ids))
+        return self.get_logits(decoder.hidden(list(input_ids), start_position)[-1:])
+
+    def snapshot_kv_cache(self) -> list[tuple[Any, Any]]:
+        """The fixed caches as NumPy arrays, a pair a layer."""
+        return [(_numpy(block.attn._k_cache), _numpy(block.attn._v_cache)) for block in self.blocks]
+
+    def restore_kv_cache(self, snapshot: Sequence[tuple[Any, Any]]) -> None:
+        """Writes what snapshot_kv_cache gave back to the caches."""
+        for block, pair in zip(self.blocks, snapshot, strict=True):
+            for cache, values in zip((block.attn._k_cache, block.attn._v_cache), pair, strict=True):
+                copy_to(from_numpy(values, device=cache.device).astype(cache.dtype), cache)
+
+    def init_decode_graph(self, max_seq_len: int = 512) -> None:
+        """Prepares decode_step_graph."""
+        self.ensure_fixed_cache(max_seq_len)
+
+    def decode_step_graph(self, token_id: int, position: int, context_len: int | None = None) -> GPUArray:
+        """The logits [1, vocab] after the token at `position`, by one graph launch; the next step overwrites them."""
+        return self.decoder().replay([token_id], position)
+
+    def init_jacobi_decode(self, lookahead_k: int = 4, max_seq_len: int = 512) -> None:
+        """Prepares jacobi_decode_step for lookahead_k tokens."""
+        self.ensure_fixed_cache(max_seq_len)
+        self.decoder(lookahead_k)
+
+    def jacobi_decode_step(self, draft_tokens: Sequence[int], position: int) -> list[int]:
+        """What certainly follows draft_tokens[0], the token at `position`; the others are a guess of what does."""
+        token, *draft = draft_tokens
+        return self.decoder(len(draft_tokens)).check_draft(token, position, draft).tokens
+
+    def decode_step_self_speculative_lookahead(
+        self, token_id: int, max_draft_tokens: int = 4, draft_layers: int = 8
+    ) -> tuple[list[int], dict[str, Any]]:
+        """DecodeSpeculative.step_lookahead."""
+        return self._lookahead(DecodeSpeculative(max_draft_tokens, draft_layers), token_id)
+
+    def decode_step_jacobi_lookahead(
+        self, token_id: int, n_tokens: int = 8, max_iter: int = 3, init_strategy: str = "repeat"
+    ) -> tuple[list[int], dict[str, Any]]:
+        """DecodeJacobi.step_lookahead."""
+        return self._lookahead(DecodeJacobi(n_tokens, max_iter, init_strategy), token_id)
+
+    def _lookahead(self, strategy: DecodeSpeculative | DecodeJacobi, token_id: int) -> tuple[list[int], dict[str, Any]]:
+        strategy.bind(self)
+        return strategy.step_lookahead(token_id)
+
+    def set_lookahead_confirmed_pos(self, pos: int) -> None:
+        """Tokens before `pos` stay; the next lookahead step is at `pos`."""
+        for block in self.blocks:
+            block.attn.set_confirmed_pos(pos)
+
+    def reset_lookahead_all(self) -> None:
+        """Back to the confirmed position: what lies after it is written anew."""
+        for block in self.blocks:
+            block.attn.reset_lookahead()
+
+    def commit_lookahead_all(self, n_accepted: int) -> None:
+        """Moves the confirmed position on."""
+        for block in self.blocks:
+            block.attn.commit_lookahead(n_accepted)
+
+    def get_lookahead_confirmed_pos(self) -> int:
+        return self.blocks[0].attn.get_confirmed_pos()
+
+    def _decode_step_fixed_cache(self, token_id: int, position: int, context_len: int) -> GPUArray:
+        return self.decoder().hidden([token_id], position)
+
+    def _decode_step_fixed_cache_batch(
+        self, token_ids: Sequence[int], start_position: int, context_len: int
+    ) -> GPUArray:
+        return self.decoder(len(token_ids)).hidden(list(token_ids), start_position)
+
     def _engine_for(self, tokens: int, logprobs: bool, top_logprobs: int) -> Engine:
         kept = self._engine
         if kept is None or not kept.serves(tokens, logprobs, top_logprobs):
             kept = Engine.for_requests(self._core, tokens, logprobs=logprobs, top_logprobs=top_logprobs)
             self._engine = kept
         return kept
+
+
+def _numpy(cache: GPUArray) -> Any:
+    """bfloat16 as float32, which holds it exactly."""
+    return cache.to_numpy(dtype="float32") if cache.dtype.name == "bfloat16" else cache.to_numpy()
 
 
 def _draw(

@@ -1,0 +1,7 @@
+"""Where TransformerBlock is imported from by the name of the file."""
+
+from __future__ import annotations
+
+from pygpukit._core._llm import TransformerBlock
+
+__all__ = ["TransformerBlock"]

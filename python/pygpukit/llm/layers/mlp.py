@@ -1,0 +1,7 @@
+"""Where MLP is imported from by the name of the file."""
+
+from __future__ import annotations
+
+from pygpukit._core._llm import MLP
+
+__all__ = ["MLP"]

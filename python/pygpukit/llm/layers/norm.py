@@ -1,0 +1,7 @@
+"""Where Norm is imported from by the name of the file."""
+
+from __future__ import annotations
+
+from pygpukit._core._llm import Norm
+
+__all__ = ["Norm"]
