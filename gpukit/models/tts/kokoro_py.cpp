@@ -218,15 +218,6 @@ void bind_speaker(nb::module_& m) {
 void bind_speech_audio(nb::module_& m) {
   using namespace python;
   m.def(
-      "resample",
-      [](const ArrayObject& samples, IntArg orig_sr, IntArg target_sr) {
-        const Array& x = to_array("resample_audio", "samples", samples);
-        const int64_t from = to_int("resample_audio", "orig_sr", orig_sr);
-        const int64_t to = to_int("resample_audio", "target_sr", target_sr);
-        return wrap(in_scope([&] { return tts::resample(x, from, to); }));
-      },
-      "samples"_a, "orig_sr"_a, "target_sr"_a, "float32 samples [n] at another rate.");
-  m.def(
       "join_audio",
       [](ArraysArg parts, IntArg gap_samples) {
         std::vector<Array> arrays;

@@ -1,18 +1,12 @@
 #include "gpukit/models/tts/speech_audio.h"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
-#include <utility>
 #include <vector>
 
 #include "gpukit/ops/common/operand.h"
-#include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/create/create.h"
 #include "gpukit/ops/elementwise/binary.h"
-#include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/elementwise/unary.h"
-#include "gpukit/ops/fft/fft.h"
 #include "gpukit/ops/manipulate/manipulate.h"
 #include "gpukit/ops/reduce/reduce.h"
 
@@ -55,29 +49,6 @@ void limit_peak(const Array& x) {
   check_samples("limit_peak", x);
   if (x.size() == 0) return;
   divide(x, maximum(max(absolute(x)), 1.0), &x);
-}
-
-Array resample(const Array& x, int64_t from, int64_t to) {
-  constexpr const char* kOp = "resample_audio";
-  check_samples(kOp, x);
-  constexpr int64_t kHighest = 1 << 20;
-  if (from < 1 || from > kHighest) throw ArgumentError(kOp, "orig_sr", "be 1 to 1048576", std::to_string(from));
-  if (to < 1 || to > kHighest) throw ArgumentError(kOp, "target_sr", "be 1 to 1048576", std::to_string(to));
-  if (from == to || x.size() == 0) return copy(x);
-  // A whole number of periods of both rates, with a mirrored margin so that the ends do not meet.
-  const int64_t common = std::gcd(from, to), down = from / common, up = to / common;
-  const int64_t n = x.shape(0), wanted = ceil_div(checked_product(kOp, n, up), down);
-  constexpr int64_t kMargin = 256;
-  const int64_t before =
-      ceil_div(std::min(kMargin, n - 1), down) * down <= n - 1 ? ceil_div(std::min(kMargin, n - 1), down) * down : 0;
-  const int64_t total = ceil_div(n + 2 * before, down) * down;
-  std::array<std::pair<int64_t, int64_t>, 1> sides{{{before, before}}};
-  const Array mirrored = pad(x, sides, PadMode::reflect);
-  const int64_t length = total / down * up;
-  const Array spectrum = fft::rfft(mirrored, total);
-  const int64_t bins = std::min(total, length) / 2 + 1;
-  const Array whole = fft::irfft(spectrum.narrow(0, 0, bins), length);
-  return multiply(whole.narrow(0, before / down * up, wanted), static_cast<double>(up) / static_cast<double>(down));
 }
 
 }  // namespace gpukit::tts

@@ -1,4 +1,4 @@
-// What is done to finished speech: joining, loudness, other rates. float32 samples [n] on any device.
+// What is done to finished speech: joining, loudness. float32 samples [n] on any device.
 #pragma once
 
 #include <span>
@@ -14,8 +14,4 @@ void fade_ends(const Array& x, int64_t samples);
 Array join_audio(std::span<const Array> parts, int64_t gap = 0);
 /// x divided by its peak where that is above 1, in place. On the device.
 void limit_peak(const Array& x);
-/// x at another rate by its spectrum: frequencies above the lower Nyquist limit are cut, the others kept as they are.
-/// n * to / from samples, rounded up. Throws ArgumentError, ShapeError, DTypeError.
-Array resample(const Array& x, int64_t from, int64_t to);
-
 }  // namespace gpukit::tts

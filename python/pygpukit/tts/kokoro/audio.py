@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import pygpukit as gp
 from pygpukit._core import _tts
-from pygpukit._core._audio import read_wav, write_wav
+from pygpukit._core._audio import read_wav, resample, write_wav
 from pygpukit.typing import PathLike
 
 __all__ = ["AudioBuffer", "Samples", "as_array", "concatenate_audio", "from_wav", "resample_audio", "to_wav"]
@@ -60,7 +60,7 @@ def from_wav(path: PathLike) -> tuple[gp.GPUArray, int]:
 
 def resample_audio(samples: Samples, orig_sr: int, target_sr: int) -> gp.GPUArray:
     """Samples ``[n]`` at another rate; frequencies that it has no room for are cut."""
-    return _tts.resample(as_array(samples), orig_sr, target_sr)
+    return resample(as_array(samples), orig_sr, target_sr)
 
 
 def concatenate_audio(audio_list: Sequence[Samples], gap_samples: int = 0) -> gp.GPUArray:
