@@ -2,6 +2,8 @@
 
 - Every ```python block runs, those of one file in order and in one namespace, on the CPU backend. A block after the
   line `<!-- needs gpu -->` runs where there is a GPU, on the GPU; there the other blocks of that file run on it too.
+- A block after `<!-- needs models -->` runs in a folder that holds the models of PYGPUKIT_ASSETS, and not without one;
+  so does a ```sh block of `pygpukit` commands there, line by line.
 - Every relative link names a file that exists, and a heading of it where it has a #part.
 - Every `make X` in a ```sh block is a target, every `pygpukit X` a command.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -21,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^(\s*)```(.*)$")
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
-NEEDS_GPU = "<!-- needs gpu -->"
+NEEDS = re.compile(r"<!-- needs (gpu|models) -->")
 SHELL = {"sh", "bash", "console", "shell"}
 
 
@@ -30,21 +33,22 @@ class Block:
     line: int
     info: str
     text: str
-    needs_gpu: bool
+    needs: str  # gpu, models or nothing
 
 
 def read_blocks(text: str) -> Iterator[Block]:
     lines = text.splitlines()
     start, info, indent, last_text = None, "", "", ""
-    needs_gpu = False
+    needs = ""
     for number, line in enumerate(lines, 1):
         match = FENCE.match(line)
         if start is None and match:
             start, indent, info = number, match[1], match[2].strip()
-            needs_gpu = last_text == NEEDS_GPU
+            marker = NEEDS.fullmatch(last_text)
+            needs = marker[1] if marker else ""
         elif start is not None and match and not match[2].strip():
             body = [part.removeprefix(indent) for part in lines[start : number - 1]]
-            yield Block(start + 1, info, "\n".join(body) + "\n", needs_gpu)
+            yield Block(start + 1, info, "\n".join(body) + "\n", needs)
             start, last_text = None, ""
         elif start is None and line.strip():
             last_text = line.strip()
@@ -127,12 +131,39 @@ def run_blocks(path: Path, blocks: list[Block], device: str) -> Iterator[str]:
         listing = Path(folder) / "blocks.json"
         listing.write_text(json.dumps([(str(path.relative_to(ROOT)), b.line, b.text) for b in blocks]))
         env = dict(os.environ, PYGPUKIT_DEVICE=device, PYTHONWARNINGS="error::DeprecationWarning:__main__")
-        work = Path(folder) / "work"
-        work.mkdir()
+        work = work_folder(folder)
         command = [sys.executable, "-c", RUNNER, str(listing)]
         run = subprocess.run(command, cwd=work, env=env, capture_output=True, text=True)
     if run.returncode != 0:
         yield f"{path.relative_to(ROOT)}: on {device}:\n{run.stderr.strip()}"
+
+
+def models() -> Path | None:
+    folder = os.environ.get("PYGPUKIT_ASSETS")
+    return Path(folder) if folder and Path(folder).is_dir() else None
+
+
+def work_folder(parent: str) -> Path:
+    """An empty folder, with the models in it where there are any."""
+    work = Path(parent) / "work"
+    work.mkdir()
+    for entry in models().iterdir() if models() else []:
+        (work / entry.name).symlink_to(entry.resolve())
+    return work
+
+
+def run_commands(path: Path, block: Block) -> Iterator[str]:
+    """The `pygpukit` lines of a block, in one folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = work_folder(folder)
+        for offset, line in enumerate(block.text.splitlines()):
+            words = shlex.split(line, comments=True)
+            if words[:1] != ["pygpukit"]:
+                continue
+            command = [sys.executable, "-m", *words]
+            run = subprocess.run(command, cwd=work, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            if run.returncode != 0:
+                yield f"{path.relative_to(ROOT)}:{block.line + offset}: {line}\n{run.stderr.strip()}"
 
 
 def has_gpu() -> bool:
@@ -148,11 +179,14 @@ def check_file(path: Path, gpu: bool) -> Iterator[str]:
         language = block.info.split(" ")[0]
         if language in SHELL:
             yield from check_commands(path, block)
+            if block.needs == "models" and models():
+                yield from run_commands(path, block)
         elif language == "python":
-            if block.info != "python" and not block.needs_gpu:
+            if block.info != "python" and not block.needs:
                 yield f"{path.relative_to(ROOT)}:{block.line - 1}: every python block runs; got ```{block.info}"
-            python.append(block)
-    everywhere = [block for block in python if not block.needs_gpu]
+            if block.needs != "models" or models():
+                python.append(block)
+    everywhere = [block for block in python if block.needs != "gpu"]
     if everywhere:
         yield from run_blocks(path, everywhere, "cpu")
     if gpu and python:

@@ -221,3 +221,34 @@ def test_architecture_lists_folders_that_exist():
     assert [path for path in found if not path.exists()] == []
     for page in ("architecture.md", "adding-an-op.md"):
         assert "_bench.cpp" not in (ROOT / "docs" / page).read_text()
+
+
+MARKED = """
+<!-- needs models -->
+```sh
+pygpukit info          # runs
+pygpukit cache nothing
+```
+
+<!-- needs models -->
+```python
+import pathlib
+assert pathlib.Path("tiny/config.json").exists()
+```
+"""
+
+
+def test_blocks_that_need_models_run_beside_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(check_docs, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(MARKED)
+    (tmp_path / "Makefile").write_text("")
+    monkeypatch.delenv("PYGPUKIT_ASSETS", raising=False)
+    assert list(check_docs.check_file(page, gpu=False)) == []
+    models = tmp_path / "models"
+    (models / "tiny").mkdir(parents=True)
+    monkeypatch.setenv("PYGPUKIT_ASSETS", str(models))
+    faults = list(check_docs.check_file(page, gpu=False))
+    assert "page.md:5: pygpukit cache nothing" in faults[0] and "page.md:10" in faults[1] and len(faults) == 2
+    (models / "tiny" / "config.json").write_text("{}")
+    assert len(list(check_docs.check_file(page, gpu=False))) == 1
