@@ -24,7 +24,7 @@ def test_version():
     assert done.returncode == 0 and done.stdout.strip() == f"pygpukit {gp.__version__}"
 
 
-@pytest.mark.parametrize("command", [[], ["doctor"], ["info"], ["cache"], ["cache", "warm"], ["demo"], ["bench"]])
+@pytest.mark.parametrize("command", [[], ["doctor"], ["info"], ["cache"], ["cache", "warm"], ["demo"], ["bench"], ["generate"], ["chat"]])
 def test_help_everywhere(command, capsys):
     with pytest.raises(SystemExit) as caught:
         main([*command, "--help"])

@@ -28,11 +28,29 @@ def _parser() -> argparse.ArgumentParser:
     actions.add_parser("clear", help="remove every entry")
     actions.add_parser("warm", help="load every built-in kernel once, so that later processes start fast")
     commands.add_parser("demo", help="arrays against NumPy, a custom kernel, a timing table")
+    _add_language(commands)
     _add_bench(commands)
     _add_top(commands)
     _add_simulate(commands)
     _add_speech(commands)
     return parser
+
+
+def _add_language(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from pygpukit.cli.chat import EPILOG
+    from pygpukit.cli.language import add_arguments
+
+    generate = commands.add_parser("generate", help="let a language model go on with a text")
+    add_arguments(generate)
+    generate.add_argument("text", metavar="TEXT", help="how the text begins; - reads it from the input")
+    chat = commands.add_parser(
+        "chat", help="talk with a language model", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_arguments(chat)
+    chat.add_argument("--system", metavar="TEXT", help="what the model is told before all")
+    chat.add_argument(
+        "--thinking", action=argparse.BooleanOptionalAction, default=True, help="let a thinking model think"
+    )
 
 
 def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -129,6 +147,14 @@ def _run(arguments: argparse.Namespace) -> int:
         from pygpukit.cli.bench import bench
 
         return bench(arguments)
+    if arguments.command == "generate":
+        from pygpukit.cli.generate import generate
+
+        return generate(arguments)
+    if arguments.command == "chat":
+        from pygpukit.cli.chat import chat
+
+        return chat(arguments)
     if arguments.command == "top":
         from pygpukit.cli.top import top
 

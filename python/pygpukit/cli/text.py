@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-__all__ = ["bold", "coloured", "green", "human_bytes", "progress", "red", "table", "yellow"]
+__all__ = ["bold", "coloured", "faint", "green", "human_bytes", "progress", "red", "table", "yellow"]
 
 
 def coloured() -> bool:
@@ -20,6 +20,10 @@ def _paint(code: str, text: str) -> str:
 
 def bold(text: str) -> str:
     return _paint("1", text)
+
+
+def faint(text: str) -> str:
+    return _paint("2", text) if text else ""
 
 
 def green(text: str) -> str:

@@ -1,0 +1,31 @@
+"""``pygpukit generate``: a text goes on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+
+from pygpukit.cli.language import Session, speed, write
+
+__all__ = ["generate"]
+
+
+def generate(arguments: argparse.Namespace) -> int:
+    """0; 1 where the prompt leaves no room, 130 after Ctrl-C."""
+    text = sys.stdin.read() if arguments.text == "-" else arguments.text
+    session = Session.open(arguments)
+    ids = session.tokenizer.encode(text)
+    if session.room(ids) < 1:
+        print(f"pygpukit: the prompt has {len(ids)} tokens of {session.engine.max_tokens}", file=sys.stderr)
+        return 1
+    if not arguments.json:
+        write(text)
+    answer = session.answer(ids, (lambda piece: None) if arguments.json else write)
+    if arguments.json:
+        print(json.dumps({"prompt": text, **asdict(answer)}))
+    else:
+        print()
+        print(speed(answer), file=sys.stderr)
+    return 130 if answer.finish == "interrupted" else 0
