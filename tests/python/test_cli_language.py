@@ -60,6 +60,19 @@ def test_the_same_seed_draws_the_same_text(stories, capsys):
     assert texts[0] == texts[1] != texts[2]
 
 
+def test_drafts_give_the_same_text(stories, capsys):
+    plain = generate(capsys, stories, "Once upon a time").out
+    for options in ([], ["--draft-tokens", "7", "--draft-layers", "2"]):
+        assert generate(capsys, stories, "Once upon a time", "--speculative", *options).out == plain
+    texts = []
+    for option in ([], ["--speculative"]):  # up to the end of the text, or of the room there is
+        assert main(["generate", stories, "Once", "--temperature", "0", "--max-new-tokens", "400", "--json", *option]) == 0
+        texts.append(json.loads(capsys.readouterr().out))
+    assert texts[0]["text"] == texts[1]["text"] and texts[0]["finish"] == texts[1]["finish"]
+    assert main(["generate", stories, "Once", "--speculative"]) == 1
+    assert "--temperature 0" in capsys.readouterr().err
+
+
 def test_generate_says_what_is_wrong(stories, capsys, tmp_path):
     assert main(["generate", "a text"]) == 1
     assert "name a MODEL" in capsys.readouterr().err
@@ -166,4 +179,4 @@ def test_the_engine_is_left_idle(stories):
 
     answer = session.answer(session.tokenizer.encode("Once"), stop)
     assert (answer.finish, answer.tokens) == ("interrupted", 1)
-    assert session.engine.idle() and session.model.device == gp.device("cpu")
+    assert session.engine is not None and session.engine.idle() and session.model.device == gp.device("cpu")

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Any
 
 from pygpukit.cli.language import Answer, Session, speed, write
 from pygpukit.cli.text import faint
@@ -49,7 +50,7 @@ class Conversation:
         ids = self._prompt()
         if self._session.room(ids) < 1:
             self._messages.pop()
-            limit = self._session.engine.max_tokens
+            limit = self._session.max_tokens
             print(f"pygpukit: the conversation has {len(ids)} tokens of {limit}; /reset begins anew", file=sys.stderr)
             return
         opened = self._session.tokenizer.decode(ids[-4:], skip_special_tokens=False).rstrip().endswith("<think>")
@@ -61,7 +62,7 @@ class Conversation:
 
     def _prompt(self) -> list[int]:
         system = [] if self._system is None else [ChatMessage("system", self._system)]
-        variables = {} if self._thinking else {"enable_thinking": False}
+        variables: dict[str, Any] = {} if self._thinking else {"enable_thinking": False}
         ids: list[int] = apply_chat_template([*system, *self._messages], self._session.tokenizer, **variables)
         return ids
 

@@ -18,7 +18,7 @@ def generate(arguments: argparse.Namespace) -> int:
     session = Session.open(arguments)
     ids = session.tokenizer.encode(text)
     if session.room(ids) < 1:
-        print(f"pygpukit: the prompt has {len(ids)} tokens of {session.engine.max_tokens}", file=sys.stderr)
+        print(f"pygpukit: the prompt has {len(ids)} tokens of {session.max_tokens}", file=sys.stderr)
         return 1
     if not arguments.json:
         write(text)

@@ -6,13 +6,14 @@ import argparse
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pygpukit.llm import CausalTransformerModel, Engine, Tokenizer
+    from pygpukit.llm.decode import DecodeSpeculative
 
 __all__ = ["Answer", "Session", "add_arguments", "speed"]
 
@@ -49,6 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repetition-penalty", type=_at_least(1e-6, float), default=1.0, metavar="X", help="1: none")
     parser.add_argument("--seed", type=int, help="the same seed draws the same tokens")
     parser.add_argument("--cuda-graph", action=argparse.BooleanOptionalAction, default=True, help="a step as one graph")
+    parser.add_argument("--speculative", action="store_true", help="check drafts; the same text, for --temperature 0")
+    parser.add_argument("--draft-tokens", type=count, default=4, metavar="N", help="tokens of a draft")
+    parser.add_argument("--draft-layers", type=count, default=8, metavar="N", help="first layers, which make the draft")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -70,13 +74,29 @@ def speed(answer: Answer) -> str:
 
 
 class Session:
-    """A model with its tokenizer, its engine and how tokens are drawn."""
+    """A model with its tokenizer and how tokens are drawn."""
 
-    def __init__(
-        self, model: CausalTransformerModel, tokenizer: Tokenizer, engine: Engine, limit: int, draw: dict[str, Any]
-    ) -> None:
-        self.model, self.tokenizer, self.engine = model, tokenizer, engine
-        self._limit, self._draw = limit, draw
+    def __init__(self, model: CausalTransformerModel, tokenizer: Tokenizer, arguments: argparse.Namespace) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.max_tokens = min(arguments.max_seq_len, model.config.max_position_embeddings)
+        self._new_tokens = arguments.max_new_tokens
+        ends = {*model.config.eos_token_ids}
+        if tokenizer.eos_token_id is not None:
+            ends.add(tokenizer.eos_token_id)
+        self._ends = sorted(ends)
+        self._draw = {
+            "temperature": arguments.temperature,
+            "top_k": arguments.top_k,
+            "top_p": arguments.top_p,
+            "repetition_penalty": arguments.repetition_penalty,
+            "seed": arguments.seed,
+        }
+        self._drafter: DecodeSpeculative | None = None
+        self.engine: Engine | None = None
+        if arguments.speculative:
+            self._drafter = self._make_drafter(arguments)
+        else:
+            self.engine = model.engine(max_tokens=self.max_tokens, graphs=arguments.cuda_graph)
 
     @classmethod
     def open(cls, arguments: argparse.Namespace) -> Session:
@@ -88,45 +108,71 @@ class Session:
         name = arguments.model_option or arguments.model
         if name is None:
             raise gp.ArgumentError(f"{arguments.command}: name a MODEL; none comes with this build")
+        if arguments.speculative and (arguments.temperature > 0 or arguments.repetition_penalty != 1):
+            raise gp.ArgumentError("--speculative takes the likeliest tokens: add --temperature 0, without a penalty")
         path = Path(find_model(name))
         tokenizer = Tokenizer(arguments.tokenizer or (path if path.is_dir() else path.parent))
         device = gp.device(arguments.device) if arguments.device else gp.default_device()
         dtype = arguments.dtype or ("float32" if device.kind == "cpu" else None)
         quantize = FORMATS[arguments.quantize] if arguments.quantize else None
-        model = CausalTransformerModel.from_safetensors(path, dtype, device=device, quantize=quantize)
-        tokens = min(arguments.max_seq_len, model.config.max_position_embeddings)
-        engine = model.engine(max_tokens=tokens, graphs=arguments.cuda_graph)
-        ends = {*model.config.eos_token_ids, tokenizer.eos_token_id} - {None}
-        draw = {
-            "temperature": arguments.temperature,
-            "top_k": arguments.top_k,
-            "top_p": arguments.top_p,
-            "repetition_penalty": arguments.repetition_penalty,
-            "seed": arguments.seed,
-            "stop_tokens": sorted(ends),
-            "tokenizer": tokenizer,
-        }
-        return cls(model, tokenizer, engine, arguments.max_new_tokens, draw)
+        return cls(
+            CausalTransformerModel.from_safetensors(path, dtype, device=device, quantize=quantize), tokenizer, arguments
+        )
+
+    def _make_drafter(self, arguments: argparse.Namespace) -> DecodeSpeculative:
+        from pygpukit.llm.decode import DecodeSpeculative
+
+        drafter = DecodeSpeculative(arguments.draft_tokens, arguments.draft_layers)
+        drafter.bind(self.model)
+        self.model.init_fixed_cache(self.max_tokens)
+        return drafter
 
     def room(self, ids: Sequence[int]) -> int:
-        """Tokens that may follow a prompt."""
-        return min(self._limit, self.engine.max_tokens - len(ids))
+        """Tokens that may follow a prompt. A draft needs its place in the cache too."""
+        drafted = self._drafter.max_tokens if self._drafter else 0
+        return min(self._new_tokens, self.max_tokens - len(ids) - drafted)
 
     def answer(self, ids: Sequence[int], show: Callable[[str], None]) -> Answer:
         """Calls `show` with the text as it comes. Ctrl-C ends the answer: its `finish` is interrupted then."""
         texts, tokens, finish = [], 0, "interrupted"
         start = first = last = time.perf_counter()
-        stream = self.model.stream(ids, self.room(ids), engine=self.engine, **self._draw)
-        with contextlib.suppress(KeyboardInterrupt), contextlib.closing(stream):
-            for token in stream:
+        pieces = self._checked_drafts(ids) if self._drafter else self._drawn(ids)
+        with contextlib.suppress(KeyboardInterrupt), contextlib.closing(pieces):
+            for text, end in pieces:
                 last = time.perf_counter()
                 tokens += 1
                 first = last if tokens == 1 else first
-                texts.append(token.text)
-                show(token.text)
-                finish = token.finish or finish
+                texts.append(text)
+                show(text)
+                finish = end or finish
         rate = (tokens - 1) / (last - first) if last > first else tokens / max(last - start, 1e-9)
         return Answer("".join(texts), tokens, len(ids), finish, last - start, rate)
+
+    def _drawn(self, ids: Sequence[int]) -> Generator[tuple[str, str | None], None, None]:
+        """The text of each token, and why the last one is the last."""
+        stops = {"stop_tokens": self._ends, "tokenizer": self.tokenizer}
+        stream = self.model.stream(ids, self.room(ids), engine=self.engine, **self._draw, **stops)
+        try:
+            for token in stream:
+                yield token.text, token.finish
+        finally:
+            stream.close()
+
+    def _checked_drafts(self, ids: Sequence[int]) -> Generator[tuple[str, str | None], None, None]:
+        """The same by drafts that the whole model checks."""
+        assert self._drafter is not None
+        room, position = self.room(ids), len(ids)
+        tokens = [int(self.model.prefill_fixed_cache(ids).argmax())]
+        stream = self.tokenizer.stream()
+        for count in range(1, room + 1):
+            token = tokens.pop(0)
+            ended = token in self._ends
+            finish = "stop_token" if ended else "length" if count == room else None
+            yield stream.push(token) + (stream.flush() if finish else ""), finish
+            if ended:
+                return
+            if not tokens:
+                tokens, position, _ = self._drafter.step_speculative(token, position, position + 1)
 
 
 def write(text: str) -> None:
