@@ -8,6 +8,23 @@ struct ResidualParams {
   int64_t residual_row, sum_row;  // element strides; columns lie side by side
 };
 
+/// Puts 16-bit values side by side in registers, as loads leave them: those just computed have one each.
+template <typename T, int V>
+GPUKIT_DEVICE void pack(Vec<T, V>& piece) {
+  if constexpr (sizeof(T) == 2 && V > 1) {
+    uint32_t words[V / 2];
+    memcpy(words, &piece, sizeof(piece));
+#pragma unroll
+    for (uint32_t& word : words) asm("" : "+r"(word));
+    memcpy(&piece, words, sizeof(piece));
+  }
+}
+
+/// What follows from the value is computed again: kept, it would take as many registers as the row.
+GPUKIT_DEVICE void forget(float& value) { asm("" : "+f"(value)); }
+GPUKIT_DEVICE void forget(double& value) { asm("" : "+d"(value)); }
+GPUKIT_DEVICE void forget(int& value) { asm("" : "+r"(value)); }
+
 // norm_residual_rows: rows held in registers. `sum` may be null. kShift: layernorm.
 template <typename T, bool kVector, bool kShift>
 __global__ void __launch_bounds__(kRowMaxThreads, 1)
@@ -27,18 +44,24 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
     const Vec<T, V> r = load_vec<T, V>(row_residual + i);
 #pragma unroll
     for (int k = 0; k < V; ++k) part.raw[u].v[k] = store<T>(load(part.raw[u].v[k]) + load(r.v[k]));
+    pack(part.raw[u]);
   }
-  C mean = 0;
-  if constexpr (kShift)
-    mean = part.template reduce<TreeSum<C>>(p, shared, [](C v, int, int) { return v; }) / C(p.width);
-  const C squares = part.template reduce<TreeSum<C>>(p, shared, [=](C v, int, int) { return (v - mean) * (v - mean); });
-  const C scale = C(1) / square_root(squares / C(p.width) + eps);
   if (sum != nullptr && part.active) {
     T* row_sum = sum + part.row * q.sum_row;
 #pragma unroll
     for (int u = 0; u < RowPart<T, V>::kUnits; ++u)
       if (part.at(u) < width) store_vec<T, V>(row_sum + part.at(u), part.raw[u]);
   }
+  C mean = 0;
+  if constexpr (kShift) {
+    mean = part.template reduce<TreeSum<C>>(p, shared, [](C v, int, int) { return v; }) / C(p.width);
+    forget(mean);
+    forget(part.first);
+  }
+  const C squares = part.template reduce<TreeSum<C>>(p, shared, [=](C v, int, int) { return (v - mean) * (v - mean); });
+  const C scale = C(1) / square_root(squares / C(p.width) + eps);
+  forget(mean);
+  forget(part.first);
   store_weighted<T, V, kShift>(out, part, p, {gamma, 1}, {beta, 1}, [=](C v, C g, C b) {
     if constexpr (kShift)
       return multiply_add((v - mean) * scale, g, b);
