@@ -15,8 +15,10 @@ def test_layout_changes_no_bit_of_float8(device, rng, m, k):
     left = gp.quantize(gp.from_numpy(rng.standard_normal((m, k)).astype(np.float32)), "fp8_e4m3", block="row")
     right = gp.quantize(gp.from_numpy(rng.standard_normal((64, k)).astype(np.float32)), "fp8_e4m3", block="row")
 
-    def product(a, b, out=None):
-        result = gp.scaled_matmul(a, b, scale_a=left[1], scale_b=right[1], out=out)
+    bias = gp.from_numpy(rng.standard_normal(64).astype(np.float32))
+
+    def product(a, b, out=None, scale_b=right[1], bias=bias):
+        result = gp.scaled_matmul(a, b, scale_a=left[1], scale_b=scale_b, bias=bias, out=out)
         return result.contiguous().to_numpy().tobytes()
 
     def shifted(x, pitch, start):
@@ -28,6 +30,13 @@ def test_layout_changes_no_bit_of_float8(device, rng, m, k):
     for pitch, start in ((272, 16), (301, 0), (301, 7)):
         assert product(shifted(left[0], pitch, start), right[0]) == expected
         assert product(left[0], shifted(right[0], pitch, start)) == expected
+    for start, step in ((1, 1), (3, 2)):
+        rooms = [gp.zeros((64 * step + start,), dtype=x.dtype) for x in (right[1], bias)]
+        views = [room[start::step] for room in rooms]
+        for view, x in zip(views, (right[1], bias), strict=True):
+            view[:] = x.reshape(64)
+        scale_b, shifted_bias = views[0].expand_dims(1), views[1]
+        assert product(left[0], right[0], scale_b=scale_b, bias=shifted_bias) == expected
     assert product(left[0], right[0], gp.empty((64, m)).T) == expected
     assert product(left[0], right[0], gp.empty((m, 65))[:, 1:]) == expected
 

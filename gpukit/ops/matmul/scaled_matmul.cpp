@@ -156,6 +156,11 @@ Array lay_rows(const Array& codes, Temporaries& temporaries) {
   return rows;
 }
 
+/// The same elements without gaps, from a multiple of 16 bytes on.
+Array lay_dense(const Array& x, Temporaries& temporaries) {
+  return !x.defined() || (x.is_contiguous() && is_aligned(x)) ? x : copy_to_workspace(x, temporaries);
+}
+
 /// The product of checked arguments, but for its result.
 ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, const Array* ids,
                     const ScaledMatmulOptions& options, Temporaries& temporaries) {
@@ -182,6 +187,7 @@ ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, cons
   ScaledProduct p;
   p.a = a;
   p.b = b;
+  p.bias = options.bias;
   if (!grouped && lies_anyhow(a.data)) p.a.data = copy_to_workspace(a.data, temporaries);
   if (lies_anyhow(a.scale)) p.a.scale = copy_to_workspace(a.scale, temporaries);
   // One row lies as a matrix of its own, whatever it is a slice of.
@@ -190,8 +196,10 @@ ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, cons
   if (wants_tensor_cores(p.a, p.b, grouped) && p.a.data.size() > 0 && p.b.data.size() > 0) {
     p.a.data = lay_rows(p.a.data, temporaries);
     p.b.data = lay_rows(p.b.data, temporaries);
+    p.a.scale = lay_dense(p.a.scale, temporaries);
+    p.b.scale = lay_dense(p.b.scale, temporaries);
+    p.bias = lay_dense(p.bias, temporaries);
   }
-  p.bias = options.bias;
   p.out_scale = options.out_scale;
   p.kernel = options.kernel;
   ScaledSpace& s = p.space;
