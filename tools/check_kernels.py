@@ -2,6 +2,7 @@
 
     check_kernels.py --quick          one instance of each kernel for 80 and 90a
     check_kernels.py --archs 80,...   every instance for these chips, with NVRTC 12.9 and with 13
+    ... --source conv --source moe    of files with one of these in their path alone
 
 A kernel fails that does not compile, spills registers, serializes wgmma, or whose image an older driver of its series
 would refuse. Results are kept by content under build/, so unchanged kernels are not compiled again.
@@ -54,18 +55,18 @@ def find_faults(report: dict[str, Any], arch: str, major: int) -> list[str]:
     return faults
 
 
-def jobs(modules: list[dict[str, Any]], quick: bool, archs: list[str]) -> list[tuple[int, str]]:
+def jobs(modules: list[dict[str, Any]], quick: bool, archs: list[str], sources: list[str]) -> list[tuple[int, str]]:
     """(module, chip). Modules of one set are the instances of the same kernels."""
     from pygpukit import _core
 
-    listed = range(len(modules))
+    listed = [i for i, m in enumerate(modules) if not sources or any(text in m["source"] for text in sources)]
     if quick:
         sets = [module["set"] for module in modules]
         listed = [i for i in listed if sets.index(sets[i]) == i]
     return [(i, arch) for i in listed for arch in (QUICK if quick else archs) if _core._module_applies(i, arch)]
 
 
-def compile_all(quick: bool, archs: list[str]) -> int:
+def compile_all(quick: bool, archs: list[str], sources: list[str]) -> int:
     import pygpukit as gp
     from pygpukit import _core
 
@@ -74,7 +75,7 @@ def compile_all(quick: bool, archs: list[str]) -> int:
         print("error: no NVRTC to compile with; install nvidia-cuda-nvrtc-cu12")
         return 1
     modules = _core._kernel_modules()
-    work = jobs(modules, quick, archs)
+    work = jobs(modules, quick, archs, sources)
     print(f"NVRTC {version[0]}.{version[1]}: {len(modules)} modules, {len(work)} to compile", flush=True)
     failures = cached = kernels = registers = 0
     began = last = time.monotonic()
@@ -99,8 +100,11 @@ def compile_all(quick: bool, archs: list[str]) -> int:
             if time.monotonic() - last > 5:
                 last = time.monotonic()
                 print(f"-- {done} of {len(work)} after {last - began:.0f} s", flush=True)
-    print(f"kernels: {kernels} instances in {time.monotonic() - began:.0f} s, {cached} of {len(work)} modules known, "
-          f"at most {registers} registers, {failures} failures", flush=True)
+    print(
+        f"kernels: {kernels} instances in {time.monotonic() - began:.0f} s, {cached} of {len(work)} modules known, "
+        f"at most {registers} registers, {failures} failures",
+        flush=True,
+    )
     return 1 if failures or not work else 0
 
 
@@ -118,6 +122,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--archs", default="")
+    parser.add_argument("--source", action="append", default=[])
     parser.add_argument("--this-nvrtc-only", action="store_true", help="do not look for another NVRTC")
     options = parser.parse_args()
     os.environ["PYGPUKIT_CACHE_DIR"] = str(CACHE)
@@ -125,10 +130,11 @@ def main() -> int:
     CACHE.mkdir(parents=True, exist_ok=True)
     CACHE.chmod(0o700)
     if options.quick or options.this_nvrtc_only:
-        return compile_all(options.quick, options.archs.split(","))
+        return compile_all(options.quick, options.archs.split(","), options.source)
     status = 0
     for environment in ({}, {"PYGPUKIT_NVRTC": str(nvrtc_13())}):
         command = [sys.executable, __file__, "--archs", options.archs, "--this-nvrtc-only"]
+        command += [part for text in options.source for part in ("--source", text)]
         status |= subprocess.run(command, env={**os.environ, **environment}).returncode
     return status
 
