@@ -28,6 +28,7 @@ from pygpukit.asr.whisper import (
     create_decoder,
     create_encoder,
     download_model,
+    load_safetensors,
     load_whisper_model,
 )
 
@@ -51,6 +52,7 @@ __all__ = [
     "create_encoder",
     "download_model",
     "load_audio",
+    "load_safetensors",
     "load_whisper_model",
     "normalize_mel",
     "pad_or_trim",

@@ -32,6 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_bench(commands)
     _add_top(commands)
     _add_simulate(commands)
+    _add_transcribe(commands)
     _add_speech(commands)
     return parser
 
@@ -102,6 +103,16 @@ def _add_speech(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     add_model(commands.add_parser("voices", help="the voices that a speech model has"))
 
 
+def _add_transcribe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from pygpukit.cli.transcribe import EPILOG, add_arguments
+
+    transcribe = commands.add_parser(
+        "transcribe", help="write recordings down: text, JSON or subtitles", epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    add_arguments(transcribe)
+
+
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0.05 <= value <= 3600:
@@ -163,6 +174,10 @@ def _run(arguments: argparse.Namespace) -> int:
         from pygpukit.cli.simulate import simulate
 
         return simulate(arguments.file, arguments.svg, arguments.json, arguments.width)
+    if arguments.command == "transcribe":
+        from pygpukit.cli.transcribe import transcribe
+
+        return transcribe(arguments)
     if arguments.command in ("speak", "voices"):
         from pygpukit.cli import speech
 

@@ -13,6 +13,7 @@ from pygpukit.asr.whisper.model import (
     create_decoder,
     create_encoder,
     download_model,
+    load_safetensors,
     load_whisper_model,
 )
 
@@ -30,5 +31,6 @@ __all__ = [
     "create_decoder",
     "create_encoder",
     "download_model",
+    "load_safetensors",
     "load_whisper_model",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from pygpukit._core import GPUArray
 from pygpukit._core._asr import (
     Transcriber,
     TranscriptionSegment,
@@ -20,6 +21,7 @@ from pygpukit._core._asr import (
 from pygpukit.asr.preprocessing import load_audio
 from pygpukit.asr.whisper.config import WhisperConfig
 from pygpukit.io import find_model
+from pygpukit.io import load_safetensors as open_safetensors
 
 __all__ = [
     "TranscriptionResult",
@@ -30,6 +32,7 @@ __all__ = [
     "create_decoder",
     "create_encoder",
     "download_model",
+    "load_safetensors",
     "load_whisper_model",
 ]
 
@@ -62,6 +65,12 @@ def _find(path_or_id: str | os.PathLike[str], cache_dir: str | os.PathLike[str] 
 
         return str(snapshot_download(str(path_or_id), cache_dir=cache_dir, local_files_only=True))
     return find_model(path_or_id)
+
+
+def load_safetensors(path: str | os.PathLike[str]) -> dict[str, GPUArray]:
+    """Every tensor of a file, an index or a folder."""
+    file = open_safetensors(path)
+    return {name: file.load(name) for name in file}
 
 
 def load_whisper_model(
