@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from pygpukit.llm import CausalTransformerModel, Engine, Tokenizer
+    from pygpukit.llm import CausalTransformerModel, Engine, Token, Tokenizer
     from pygpukit.llm.decode import DecodeSpeculative
 
 __all__ = ["Answer", "Session", "add_arguments", "speed"]
@@ -78,13 +78,13 @@ class Session:
 
     def __init__(self, model: CausalTransformerModel, tokenizer: Tokenizer, arguments: argparse.Namespace) -> None:
         self.model, self.tokenizer = model, tokenizer
-        self.max_tokens = min(arguments.max_seq_len, model.config.max_position_embeddings)
-        self._new_tokens = arguments.max_new_tokens
+        self.max_tokens: int = min(arguments.max_seq_len, model.config.max_position_embeddings)
+        self._new_tokens: int = arguments.max_new_tokens
         ends = {*model.config.eos_token_ids}
         if tokenizer.eos_token_id is not None:
             ends.add(tokenizer.eos_token_id)
         self._ends = sorted(ends)
-        self._draw = {
+        self._draw: dict[str, Any] = {
             "temperature": arguments.temperature,
             "top_k": arguments.top_k,
             "top_p": arguments.top_p,
@@ -150,13 +150,11 @@ class Session:
 
     def _drawn(self, ids: Sequence[int]) -> Generator[tuple[str, str | None], None, None]:
         """The text of each token, and why the last one is the last."""
-        stops = {"stop_tokens": self._ends, "tokenizer": self.tokenizer}
-        stream = self.model.stream(ids, self.room(ids), engine=self.engine, **self._draw, **stops)
-        try:
+        stops: dict[str, Any] = {"stop_tokens": self._ends, "tokenizer": self.tokenizer}
+        tokens = self.model.stream(ids, self.room(ids), engine=self.engine, **self._draw, **stops)
+        with contextlib.closing(cast("Generator[Token, None, None]", tokens)) as stream:
             for token in stream:
                 yield token.text, token.finish
-        finally:
-            stream.close()
 
     def _checked_drafts(self, ids: Sequence[int]) -> Generator[tuple[str, str | None], None, None]:
         """The same by drafts that the whole model checks."""
