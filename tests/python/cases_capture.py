@@ -147,6 +147,7 @@ CALLS = [
     listed("concat", turned((3, 5), (4, 6)), "flat", axis=None),
     listed("concat", lambda rng: [*normal((3, 5))(rng), upload(rng.integers(0, 9, (2, 5)), "int32")], "mixed"),
     listed("concatenate", normal((3, 5), (3, 2)), axis=1),
+    plain("searchsorted", lambda rng: [upload(np.sort(rng.normal(size=70)), "float32"), *turned((33, 18))(rng)]),
     listed("stack", turned((3, 5), (3, 5)), axis=1),
     plain("repeat", normal((4, 5)), "counts", repeats=[2, 2, 0, 3], axis=0),
     plain("repeat", normal((20, 3)), "many counts", repeats=MANY_COUNTS, axis=0),
