@@ -1,0 +1,131 @@
+"""Says 60 sentences with Kokoro and has Whisper write down what it hears: the word error rate, and faults of the sound.
+
+    python bench/hear_speech.py --kokoro kokoro-82m --whisper whisper-tiny [--first N]
+
+Both sides are compared as words: numbers written out, no punctuation. Exit code 1 when the rate is above 15 %, one
+sentence is above 50 %, or a sample is above full scale.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+
+import numpy as np
+
+from pygpukit.asr import WhisperModel
+from pygpukit.tts import KokoroModel, KokoroTokenizer, resample_audio
+
+SENTENCES = """\
+The quick brown fox jumps over the lazy dog.
+She sells sea shells by the sea shore.
+It is 5:30 pm and the train leaves at 6:15.
+Dr. Smith paid $5.20 for 2 kg of apples.
+On March 3rd, 2021, we moved to New York.
+Where did you put the keys to the car?
+The 1990s were a great time for music.
+About 10% of the people did not answer.
+Mr. Brown and Mrs. Green met in Washington.
+How much does this red jacket cost?
+The temperature fell to -5 degrees last night.
+Please close the door before you leave.
+We have to be there by 8 o'clock.
+The first man on the moon was Neil Armstrong.
+He ran 42 kilometers in 3 hours.
+What a beautiful morning it is!
+Nobody knows what the future will bring.
+The library opens at 9 in the morning.
+My brother is 21 years old today.
+London is the capital of England.
+Can you hear the birds singing in the garden?
+The price went up from $100 to $250.
+I have read that book three times.
+They will read the letter tomorrow.
+Water boils at 100 degrees.
+The meeting is on Monday, January 15th.
+Is there a doctor in the house?
+A journey of a thousand miles begins with a single step.
+The children were playing football in the park.
+In 1969 a man walked on the moon.
+She bought 12 eggs, some milk and a loaf of bread.
+You should never give up on your dreams.
+The river flows slowly through the valley.
+Henry VIII had six wives.
+World War II ended in 1945.
+Turn left at the second traffic light.
+Why are you always late for school?
+The old house at the end of the street is empty.
+He speaks English, French and German.
+The second half of the game was much better.
+This computer has 16 gigabytes of memory.
+Paris is one of the most visited cities in the world.
+Her favorite color is blue, but she likes green too.
+Thank you very much for your help!
+The weather will be sunny and warm on Friday.
+I would like a cup of coffee, please.
+The plane to Chicago leaves from gate 22.
+Do you want to go to the movies tonight?
+The cat is sleeping on the chair by the window.
+We need more time to finish the work.
+Half of the class was sick last week.
+The president gave a long speech on television.
+Their new house has four bedrooms and a big garden.
+My phone number is 555-1234.
+Sarah and Michael are getting married in June.
+The museum is closed on Tuesdays.
+What is the name of the tallest mountain in the world?
+The shop sells fresh fruit and vegetables.
+It rained for 40 days and 40 nights.
+All good things must come to an end.
+""".splitlines()
+VOICES = ("af_heart", "am_michael", "bf_emma", "af_bella", "bm_george", "am_adam")
+SPEEDS = (1.0, 0.8, 1.15, 0.9, 1.3)
+SPELLINGS = {"p.m.": "pm", "a.m.": "am", "colour": "color", "favourite": "favorite", "kilometres": "kilometers"}
+
+
+def words(text: str, tokenizer: KokoroTokenizer) -> list[str]:
+    text = re.sub(r"\b(\d{1,2}):?(\d\d) ?([ap])\.?m\b\.?", r"\1:\2 \3m", text)  # Whisper writes 530pm
+    text = tokenizer.normalize_text(text).lower()
+    for spelling, other in SPELLINGS.items():
+        text = text.replace(spelling, other)
+    return re.findall(r"[a-z]+", text.replace("'", "").replace(" and ", " "))
+
+
+def distance(a: list[str], b: list[str]) -> int:
+    """Words to add, drop or change."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        last, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (x != y))
+    return row[-1]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kokoro", default="kokoro-82m")
+    parser.add_argument("--whisper", default="whisper-tiny")
+    parser.add_argument("--first", type=int, default=len(SENTENCES), help="how many sentences")
+    arguments = parser.parse_args()
+    voice = KokoroModel.from_pretrained(arguments.kokoro, dtype="float32")
+    ears = WhisperModel.from_pretrained(arguments.whisper)
+    tokenizer = KokoroTokenizer(use_misaki=False)
+    errors = total = 0
+    worst = loudest = 0.0
+    for i, sentence in enumerate(SENTENCES[: arguments.first]):
+        name, speed = VOICES[i % len(VOICES)], SPEEDS[i % len(SPEEDS)]
+        said = voice.synthesize(sentence, voice=name, speed=speed, normalize=False)
+        samples = resample_audio(said.audio, 24000, 16000)
+        heard = ears.transcribe(samples.to_numpy(), 16000, language="en").text.strip()
+        wanted, got = words(sentence, tokenizer), words(heard, tokenizer)
+        wrong = distance(wanted, got)
+        errors, total, worst = errors + wrong, total + len(wanted), max(worst, wrong / len(wanted))
+        loudest = max(loudest, float(np.abs(said.to_numpy()).max()))
+        print(f"{wrong:2d}/{len(wanted):2d} {name:10s} {speed:.2f} {sentence!r} -> {heard!r}", flush=True)
+    print(f"word error rate {errors / total:.1%}, worst sentence {worst:.0%}, loudest sample {loudest:.3f}")
+    return int(errors > 0.15 * total or worst > 0.5 or loudest > 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
