@@ -77,6 +77,11 @@ class KokoroModel:
         return KokoroConfig.from_dict(json.loads(self._speaker.networks.config_json))
 
     @property
+    def sample_rate(self) -> int:
+        """Samples a second."""
+        return self._rate
+
+    @property
     def available_voices(self) -> list[str]:
         """Names of the voices beside the model."""
         return self._speaker.voices
