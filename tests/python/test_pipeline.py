@@ -234,7 +234,7 @@ def test_sentences_of_a_model_are_said_one_by_one():
     assert [c.text for c in chunks] == ["One two.", "Three four.", "Five"]
     assert [c.is_final for c in chunks] == [False, False, True]
     assert all(c.duration_ms == 1000 and c.latency_ms > 0 for c in chunks)
-    assert pipeline.stats.total_sentences == 3 and pipeline.stats.total_tokens == 6
+    assert pipeline.stats.total_sentences == 3 and pipeline.stats.total_tokens == 7
     assert pipeline.stats.realtime_factor < 1 and pipeline.stats.first_audio_latency_ms > 0
     whole = list(pipeline.generate_speech("Count.", stream_sentences=False))
     assert [c.text for c in whole] == ["One two. Three four. ... Five"] and whole[0].is_final
