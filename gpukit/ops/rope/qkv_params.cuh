@@ -4,11 +4,12 @@
 
 namespace gpukit {
 
+inline constexpr int kRopeWarps = 4;  // of a block
+
 struct QkvParams {
   int64_t tokens;
   int32_t heads, kv_heads, dim, pairs;  // pairs: rotary_dim / 2, 0 without RoPE
   int32_t interleaved;
-  int32_t log2_lanes;  // threads of one head
   int64_t qkv_row, qkv_step;
   int64_t q_row, q_head, q_step;
   CacheLayout cache;
@@ -24,20 +25,8 @@ struct RopeParams {
   int32_t heads_a, heads_b, pairs, interleaved;
   int64_t a_token, a_head, a_step, b_token, b_head, b_step;
   int64_t position_step, cos_row, cos_step, sin_row, sin_step;
-  int32_t log2_lanes;  // threads of one head
+  int32_t short_table;  // cos and sin are of the data's dtype, not float32
   int32_t fault_op;
 };
-
-/// Elements of pair p of a head: (first, second). Dims past the turned ones are paired too, and stay as they are.
-struct PairOfDims {
-  int32_t first, second;
-};
-GPUKIT_DEVICE PairOfDims pair_of_dims(int p, int pairs, int dim, bool interleaved) {
-  if (p >= pairs) {
-    const int rest = dim / 2 - pairs;
-    return {2 * pairs + (p - pairs), 2 * pairs + rest + (p - pairs)};
-  }
-  return interleaved ? PairOfDims{2 * p, 2 * p + 1} : PairOfDims{p, p + pairs};
-}
 
 }  // namespace gpukit
