@@ -3,8 +3,10 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <initializer_list>
 #include <mutex>
 
+#include "gpukit/base/env_attention.h"
 #include "gpukit/base/error.h"
 #include "gpukit/base/fork.h"
 
@@ -22,6 +24,10 @@ enum Id {
   kNoCublasLt,
   kCublasLt,
   kPreferCublasLt,
+  kFlashAttention,
+  kFlashDecoding,
+  kFa3,
+  kDisableGroupedGemm,
   kDeterminism,
   kLog,
   kLaunchBlocking,
@@ -50,6 +56,11 @@ constexpr Row kRows[kCount] = {
     {"PYGPUKIT_NO_CUBLASLT", "do not use cuBLASLt", "0, 1"},
     {"PYGPUKIT_CUBLASLT", "this cuBLASLt library", "a path"},
     {"PYGPUKIT_PREFER_CUBLASLT", "cuBLASLt makes the matrix products that it was measured to make faster", "0, 1"},
+    {"PYGPUKIT_FLASH_ATTENTION", "taken as in 0.2; attention never makes the whole matrix of scores", "0, 1, auto"},
+    {"PYGPUKIT_FLASH_DECODING", "1: cut the keys of attention among blocks, 0: do not; no bit depends on it",
+     "0, 1, -1"},
+    {"PYGPUKIT_FA3", "taken as in 0.2; kernels of attention are chosen by shape", "0, 1, -1"},
+    {"PYGPUKIT_DISABLE_GROUPED_GEMM", "taken as in 0.2; products of experts are always grouped", "0, 1"},
     {"PYGPUKIT_DETERMINISM", "what equal bits are promised for", "not_guaranteed, run_to_run, batch_invariant"},
     {"PYGPUKIT_LOG", "level of the logger", "debug, info, warning, error, off"},
     {"PYGPUKIT_LAUNCH_BLOCKING", "wait after every launch, to find which one fails", "0, 1"},
@@ -97,6 +108,15 @@ int64_t positive(Id id, int64_t standard, int64_t limit) {
   return number;
 }
 
+/// One of `valid`; nullopt when unset.
+std::optional<std::string> one_of(Id id, std::initializer_list<const char*> valid) {
+  const auto value = value_of(id);
+  if (!value) return std::nullopt;
+  for (const char* text : valid)
+    if (*value == text) return value;
+  invalid(id, *value);
+}
+
 }  // namespace
 
 std::optional<DeviceChoice> device() {
@@ -129,6 +149,12 @@ bool cache_enabled() {
 bool allow_tf32() { return flag(kAllowTf32) && !flag(kNoTf32); }
 bool no_cublaslt() { return flag(kNoCublasLt); }
 bool prefer_cublaslt() { return flag(kPreferCublasLt) && !flag(kNoCublasLt); }
+
+std::optional<bool> flash_decoding() {
+  const auto value = one_of(kFlashDecoding, {"0", "1", "-1"});
+  if (!value || *value == "-1") return std::nullopt;
+  return *value == "1";
+}
 
 const char* name(Determinism level) {
   switch (level) {
@@ -172,6 +198,10 @@ void check() {
   for (Id id :
        {kAllowTf32, kNoTf32, kNoCublasLt, kPreferCublasLt, kLaunchBlocking, kMemoryDebug, kRequireGpu, kRequireAssets})
     flag(id);
+  flag(kDisableGroupedGemm);
+  one_of(kFlashAttention, {"0", "1", "auto"});
+  one_of(kFa3, {"0", "1", "-1"});
+  flash_decoding();
   device();
   cache_max_mb();
   cache_enabled();

@@ -6,30 +6,12 @@
 #include <limits>
 
 #include "gpukit/ops/attention/attention_params.cuh"
+#include "gpukit/ops/attention/exp_below.cuh"
 #include "gpukit/ops/matmul/cpu/matmul_loops.h"
 
 namespace gpukit::cpu {
 
 inline constexpr float kNoScore = -std::numeric_limits<float>::infinity();
-
-/// exp(x) for x <= 0, within 2 ulp; 0 below -87.
-GPUKIT_ALWAYS_INLINE float exp_below(float x) {
-  constexpr float kRounder = 12582912.0f;  // leaves the nearest integer in the low bits
-  const float shifted = std::fma(x, 1.44269504f, kRounder);
-  const float n = shifted - kRounder;
-  float r = std::fma(n, -0.693145752f, x);  // ln 2, its first bits and the rest
-  r = std::fma(n, -1.42860677e-6f, r);
-  float p = 1.98412698e-4f;  // r^7 / 7! and so on
-  p = std::fma(p, r, 1.38888889e-3f);
-  p = std::fma(p, r, 8.33333333e-3f);
-  p = std::fma(p, r, 4.16666667e-2f);
-  p = std::fma(p, r, 1.66666667e-1f);
-  p = std::fma(p, r, 0.5f);
-  p = std::fma(p, r, 1.0f);
-  p = std::fma(p, r, 1.0f);
-  const float power = std::bit_cast<float>((std::bit_cast<uint32_t>(shifted) + 127u) << 23);
-  return x < -87.0f ? 0.0f : p * power;
-}
 
 /// A row of a tile: what its scores become. Columns [from, to) are seen.
 struct ScoreRow {

@@ -9,6 +9,8 @@ namespace gpukit {
 /// softmax of its own; pieces are merged in ascending order.
 inline constexpr int kKeyTile = 64, kKeyPiece = 512;
 inline constexpr int kMaxHeadDim = 256;
+/// Of a block of the plain kernel.
+inline constexpr int kAttentionThreads = 128, kQueryRows = 16;
 
 enum class MaskKind : int32_t { none, boolean, float32, data };  // data: of q's dtype
 
@@ -32,6 +34,13 @@ struct AttentionParams {
   MaskKind mask;
   float scale, softcap;  // 0: no cap
   int32_t fault_op;
+};
+
+/// How the kernels divide the work; see attention.cuh.
+struct AttentionGrid {
+  int32_t heads, chunks;  // query heads of a block, and blocks that a KV head needs for all of its own
+  int32_t tokens;         // of a block
+  int32_t split, pieces;  // split: a block takes one piece and leaves its sums in memory
 };
 
 /// A token's sequence, position and keys [begin, end); none when end <= begin. Where limit is not 0, `bad` is a value
@@ -69,5 +78,29 @@ GPUKIT_DEVICE Query query_of(const AttentionParams& p, int64_t token, const int3
   if (p.window > 0 && q.position - p.window + 1 > 0) q.begin = q.position - p.window + 1;
   return q;
 }
+
+/// The maximum and the sum of exponentials of a row so far.
+struct RowState {
+  float most, sum;
+};
+/// How a row's sums over some keys, and those over the next piece, become one.
+struct Merge {
+  float old, fresh;
+};
+
+/// The shared memory of a block. kDim: the head dim rounded up to 64, 128 or 256.
+template <int kDim>
+struct alignas(16) AttentionShared {
+  float q[kQueryRows][kDim];
+  float tile[kKeyTile][kDim + 1];  // odd, so that a warp's keys lie in different banks
+  float scores[kQueryRows][kKeyTile];
+  float factor[kQueryRows];
+  RowState piece[kQueryRows], total[kQueryRows];
+  Merge merge[kQueryRows];
+  Query queries[kQueryRows];
+  int64_t k_at[kKeyTile], v_at[kKeyTile];
+  float k_scale[kKeyTile], v_scale[kKeyTile];
+  bool readable[kKeyTile];
+};
 
 }  // namespace gpukit

@@ -1,5 +1,5 @@
-// store_tokens: one block per token, its threads over heads and dims. T stands for any type of its size. Slots of one
-// call differ; of tokens for the same slot any may stay.
+// store_tokens: one block per token, its threads over heads and dims. T stands for any type of its size. Of tokens
+// for the same slot the last one stays.
 #pragma once
 #include "gpukit/ops/common/fault.cuh"
 #include "gpukit/ops/kv_cache/store_params.cuh"
@@ -17,6 +17,11 @@ __global__ void __launch_bounds__(256) store_tokens(T* cache, const T* __restric
       if (threadIdx.x == 0) note_fault(fault, p.fault_op, slot, limit);
       continue;
     }
+    bool later = false;
+    if (p.sequential == 0)
+      for (int64_t i = token + 1 + threadIdx.x; i < p.tokens; i += blockDim.x)
+        later = later || slots[i * p.slot_step] == slot;
+    if (__syncthreads_or(later)) continue;
     T* to = cache + slot / p.page_size * p.page + slot % p.page_size * p.slot;
     const T* from = tokens + token * p.from_token;
     for (int64_t i = threadIdx.x; i < p.heads * p.dim; i += blockDim.x) {
