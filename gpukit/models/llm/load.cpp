@@ -61,8 +61,10 @@ class Loader {
     if (!own_head && !config_.tie_word_embeddings)
       throw FormatError(file_.path() + ": there is no " + spec_.lm_head +
                         ", and config.json does not tie it to the embedding");
-    parts.head =
-        Weight(own_head ? tensor(spec_.lm_head, {config_.vocab_size, config_.hidden_size}) : parts.embed_tokens);
+    parts.head = Weight::for_few_rows(own_head ? tensor(spec_.lm_head, {config_.vocab_size, config_.hidden_size})
+                                               : parts.embed_tokens);
+    // One copy serves both: of the table a token reads a row alone.
+    if (!own_head) parts.embed_tokens = parts.head.parts().data;
     return parts;
   }
 
@@ -129,7 +131,7 @@ class Loader {
   }
 
   Weight packed(const Array& matrix) const {
-    if (!options_.quantize) return Weight(matrix);
+    if (!options_.quantize) return Weight::for_few_rows(matrix);
     return Weight::quantize(matrix, *options_.quantize,
                             weight_quantization(*options_.quantize, options_.group, matrix.shape(1)));
   }

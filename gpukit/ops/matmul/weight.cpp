@@ -18,12 +18,17 @@ bool is_code(DType dtype) {
   return is_packed(dtype) || dtype == DType::int8 || dtype == DType::float8_e4m3 || dtype == DType::float8_e5m2;
 }
 
+/// The CPU's product reads such columns in place, and rows only after it has packed them.
+bool lies_by_columns(const Array& matrix) {
+  return matrix.device().kind == DeviceKind::cpu && matrix.transpose().is_contiguous();
+}
+
 }  // namespace
 
 Weight::Weight(const Array& matrix) {
   check_matrix("matrix", matrix);
   check_floating(kOp, "matrix", matrix);
-  parts_ = Quantized(pack(matrix));
+  parts_ = Quantized(lies_by_columns(matrix) ? matrix : pack(matrix));
 }
 
 Weight::Weight(const Quantized& codes) {
@@ -35,6 +40,12 @@ Weight::Weight(const Quantized& codes) {
   parts_.data = pack(codes.data);
   for (Array* part : {&parts_.scale, &parts_.zero, &parts_.tensor_scale})
     if (part->defined()) *part = contiguous(*part);
+}
+
+Weight Weight::for_few_rows(const Array& matrix) {
+  check_matrix("matrix", matrix);
+  if (matrix.device().kind != DeviceKind::cpu) return Weight(matrix);
+  return Weight(contiguous(matrix.transpose()).transpose());
 }
 
 Weight Weight::quantize(const Array& matrix, DType format, const QuantizeOptions& options) {

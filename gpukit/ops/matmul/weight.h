@@ -11,9 +11,12 @@ namespace gpukit {
 class Weight {
  public:
   Weight() = default;
-  /// A dense matrix of float16, bfloat16, float32 or float64, itself where it lies well, else a packed copy. Throws
-  /// ShapeError, DTypeError.
+  /// A dense matrix of float16, bfloat16, float32 or float64, itself where it lies well (on the CPU also by columns),
+  /// else a packed copy. Throws ShapeError, DTypeError.
   explicit Weight(const Array& matrix);
+  /// The same, laid out for inputs of few rows: a copy by columns on the CPU, whose product reads it about as fast as
+  /// memory gives it.
+  static Weight for_few_rows(const Array& matrix);
   /// Codes [n, k] (packed ones [n, k / 2]) and their scales, as quantize makes them. Throws ShapeError, DTypeError,
   /// ArgumentError, DeviceError.
   explicit Weight(const Quantized& codes);
