@@ -21,18 +21,6 @@ constexpr int64_t kPositionSamples = 2 * 160;  // of one position of the encoder
 constexpr double kPositionSeconds = static_cast<double>(kPositionSamples) / kSampleRate;
 constexpr double kFreshTemperature = 0.5;  // a text drawn above it is no context for the next
 
-std::vector<float> to_samples(const Array& given) {
-  const Array flat = given.ndim() == 2 && given.shape(0) == 1 ? given.select(0, 0) : given;
-  if (flat.ndim() != 1)
-    throw ShapeError("transcribe", "audio", "have shape [samples] of one channel", given.shape().str());
-  check_dtype("transcribe", "audio", flat, DType::float32);
-  std::vector<float> samples(static_cast<size_t>(flat.size()));
-  to_host(samples.data(), contiguous(flat), "transcribe");
-  for (float& s : samples)
-    if (!std::isfinite(s)) s = 0;
-  return samples;
-}
-
 /// Encoder output of windows that begin at `begins` and end before `ends`.
 Array encode_windows(const Whisper& model, std::span<const float> samples, std::span<const SoundRange> windows) {
   const auto count = static_cast<int64_t>(windows.size());
@@ -48,6 +36,18 @@ Array encode_windows(const Whisper& model, std::span<const float> samples, std::
 }
 
 }  // namespace
+
+std::vector<float> to_samples(const Array& given) {
+  const Array flat = given.ndim() == 2 && given.shape(0) == 1 ? given.select(0, 0) : given;
+  if (flat.ndim() != 1)
+    throw ShapeError("transcribe", "audio", "have shape [samples] of one channel", given.shape().str());
+  check_dtype("transcribe", "audio", flat, DType::float32);
+  std::vector<float> samples(static_cast<size_t>(flat.size()));
+  to_host(samples.data(), contiguous(flat), "transcribe");
+  for (float& s : samples)
+    if (!std::isfinite(s)) s = 0;
+  return samples;
+}
 
 std::shared_ptr<const Whisper> Whisper::open(const std::string& name, const WhisperLoadOptions& options) {
   const std::string folder = io::model_folder(io::find_model(name));

@@ -110,6 +110,9 @@ class Transcriber {
   std::vector<std::pair<int64_t, std::unique_ptr<WhisperDecoder>>> decoders_;  // by group
 };
 
+/// One channel of sound as Whisper takes it, on the host: NaN and infinities are 0. Throws ShapeError, DTypeError.
+std::vector<float> to_samples(const Array& sound);
+
 /// (`en`, probability) of each language, likeliest first, by the first 30 s of a recording.
 std::vector<std::pair<std::string, float>> detect_language(const Whisper& model, const Array& samples);
 

@@ -9,6 +9,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/models/asr/asr_py.h"
+#include "gpukit/models/asr/stream.h"
 #include "gpukit/models/asr/text_ratio.h"
 #include "gpukit/python/path.h"
 
@@ -40,6 +41,10 @@ using Model = std::shared_ptr<const Whisper>;
 struct PyModel {
   Model model;
 };
+
+std::pair<std::vector<Word>, std::string> as_pair(WhisperStream::Update update) {
+  return {std::move(update.words), std::move(update.pending)};
+}
 
 struct PyTokenizer {
   text::Tokenizer tokenizer;
@@ -134,6 +139,42 @@ void bind_transcriber(nb::module_& m) {
       .def_prop_ro("done", &Transcriber::done, "Seconds that are behind it.");
 }
 
+void bind_stream(nb::module_& m) {
+  nb::class_<WhisperStream>(m, "WhisperStream",
+                            "Speech written down while it is heard: words that stay, and text that may still change.")
+      .def(
+          "__init__",
+          [](WhisperStream* self, const PyModel& model, nb::typed<nb::handle, nb::str> language,
+             const std::string& task, AnyArg temperature, int64_t beam_size,
+             nb::typed<nb::handle, nb::str> initial_prompt) {
+            TranscribeOptions o;
+            o.language = to_optional_text("language", language);
+            o.task = task;
+            o.temperatures = to_temperatures(temperature);
+            o.search.beam_size = beam_size;
+            o.initial_prompt = to_optional_text("initial_prompt", initial_prompt);
+            CallScope scope;
+            new (self) WhisperStream(model.model, std::move(o));
+          },
+          "model"_a, nb::kw_only(), "language"_a = nb::none(), "task"_a = "transcribe", "temperature"_a = 0.0,
+          "beam_size"_a = 1, "initial_prompt"_a = nb::none())
+      .def(
+          "push",
+          [](WhisperStream& self, const ArrayObject& samples) {
+            const Array& sound = to_array("WhisperStream.push", "samples", samples);
+            in_scope([&] { return self.push(to_samples(sound)), 0; });
+          },
+          "samples"_a, "float32 [n] at 16 kHz. Computes nothing.")
+      .def(
+          "update", [](WhisperStream& self) { return as_pair(in_scope([&] { return self.update(); })); },
+          "(words that are new and stay, text after them as it is heard now).")
+      .def(
+          "finish", [](WhisperStream& self) { return as_pair(in_scope([&] { return self.finish(); })); },
+          "The same for all that is left.")
+      .def_prop_ro("language", &WhisperStream::language, "`en`; empty until a word is known.")
+      .def_prop_ro("duration", &WhisperStream::duration, "Seconds of sound so far.");
+}
+
 }  // namespace
 }  // namespace asr
 
@@ -167,6 +208,7 @@ void bind_whisper(nb::module_& parent) {
       .def("detect_language", &languages_of, "samples"_a,
            "(code, probability) of each language, likeliest first, by the first 30 s.");
   bind_transcriber(m);
+  bind_stream(m);
   nb::class_<PyTokenizer>(m, "WhisperTokenizer", "Text to token ids and back.")
       .def(
           "__init__",

@@ -15,6 +15,7 @@ from pygpukit._core._asr import (
     Whisper,
     WhisperDecoder,
     WhisperEncoder,
+    WhisperStream,
     WhisperTokenizer,
     WhisperWeights,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "TranscriptionSegment",
     "TranscriptionWord",
     "WhisperModel",
+    "WhisperStream",
     "WhisperTokenizer",
     "create_decoder",
     "create_encoder",
@@ -56,14 +58,15 @@ def download_model(model_id: str, cache_dir: str | os.PathLike[str] | None = Non
     except ImportError as error:
         raise ImportError("download_model needs huggingface_hub: pip install huggingface_hub") from error
     patterns = ["*.json", "*.safetensors", "*.txt"]
-    return str(snapshot_download(model_id, cache_dir=cache_dir, allow_patterns=patterns))
+    folder = None if cache_dir is None else os.fspath(cache_dir)
+    return str(snapshot_download(model_id, cache_dir=folder, allow_patterns=patterns))
 
 
 def _find(path_or_id: str | os.PathLike[str], cache_dir: str | os.PathLike[str] | None) -> str:
     if cache_dir is not None and not os.path.exists(path_or_id):
         from huggingface_hub import snapshot_download
 
-        return str(snapshot_download(str(path_or_id), cache_dir=cache_dir, local_files_only=True))
+        return str(snapshot_download(str(path_or_id), cache_dir=os.fspath(cache_dir), local_files_only=True))
     return find_model(path_or_id)
 
 
@@ -190,3 +193,10 @@ class WhisperModel:
             segments = work.segments
             yield from segments[given:]
             given = len(segments)
+
+    def stream(self, **options: Any) -> WhisperStream:
+        """For speech that is still going on: ``push`` samples at 16 kHz, ``update`` now and then, ``finish`` at the end.
+
+        Options: ``language``, ``task``, ``temperature``, ``beam_size``, ``initial_prompt``.
+        """
+        return WhisperStream(self._model, **options)
