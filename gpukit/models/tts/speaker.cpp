@@ -5,6 +5,7 @@
 #include "gpukit/base/error.h"
 #include "gpukit/base/files.h"
 #include "gpukit/models/tts/speech_audio.h"
+#include "gpukit/runtime/waiter.h"
 #include "gpukit/text/english/letters.h"
 
 namespace gpukit::tts {
@@ -103,7 +104,10 @@ Array Speaker::say(const Script& script, const Voice& voice, const SpeechOptions
   std::vector<Array> parts;
   SpeechOptions each = options;
   each.limit_peak = false;
-  for (int64_t i = 0; i < static_cast<int64_t>(script.pieces.size()); ++i) parts.push_back(say(script, i, voice, each));
+  for (int64_t i = 0; i < static_cast<int64_t>(script.pieces.size()); ++i) {
+    runtime::check_interrupt();
+    parts.push_back(say(script, i, voice, each));
+  }
   const Array audio = parts.size() == 1 ? parts[0] : join_audio(parts);
   if (options.limit_peak) limit_peak(audio);
   return audio;

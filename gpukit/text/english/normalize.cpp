@@ -17,6 +17,8 @@ struct Chunk {
   bool ends_line = false;
 };
 
+constexpr std::string_view kClosingQuote = "\xe2\x80\x9d";
+
 enum class Follow { any, name, number };  // what must come next for an abbreviation to be meant
 
 struct Abbreviation {
@@ -73,10 +75,6 @@ constexpr std::array kAbbreviations = {
     Abbreviation{"ph.d", "P.H.D."},
 };
 
-constexpr std::array<std::string_view, 12> kMonths = {"January",   "February", "March",    "April",
-                                                      "May",       "June",     "July",     "August",
-                                                      "September", "October",  "November", "December"};
-
 std::string_view sign_words(char c) {
   switch (c) {
     case '&': return "and";
@@ -96,25 +94,6 @@ std::string_view sign_words(char c) {
   }
 }
 
-std::string_view address_sign(char c) {
-  switch (c) {
-    case '.': return "dot";
-    case '@': return "at";
-    case '/': return "slash";
-    case '-': return "dash";
-    case '_': return "underscore";
-    case ':': return "colon";
-    case '?': return "question mark";
-    case '=': return "equals";
-    case '&': return "and";
-    case '%': return "percent";
-    case '#': return "hash";
-    case '+': return "plus";
-    case '~': return "tilde";
-    default: return {};
-  }
-}
-
 bool letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || static_cast<unsigned char>(c) >= 0x80;
 }
@@ -126,45 +105,6 @@ bool is_initials(std::string_view core) {
   for (size_t i = 0; i < core.size(); ++i)
     if (i % 2 == 0 ? !all_letters(core.substr(i, 1)) : core[i] != '.') return false;
   return true;
-}
-
-bool is_address(std::string_view core) {
-  if (core.starts_with("http://") || core.starts_with("https://") || core.starts_with("www.")) return true;
-  const size_t at = core.find('@');
-  if (at != core.npos) return at > 0 && core.find('.', at) != core.npos && core.find('.', at) > at + 1;
-  static constexpr std::array<std::string_view, 13> kEndings = {".com", ".org", ".net", ".edu", ".gov", ".io",  ".ai",
-                                                                ".dev", ".uk",  ".de",  ".co",  ".eu",  ".info"};
-  const std::string_view host = core.substr(0, core.find('/'));
-  return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view e) {
-    return host.size() > e.size() && host.ends_with(e) && all_letters(host.substr(0, 1));
-  });
-}
-
-std::string address_words(std::string_view core) {
-  for (const std::string_view scheme : {"https://", "http://"})
-    if (core.starts_with(scheme)) core.remove_prefix(scheme.size());
-  std::string out;
-  if (core.starts_with("www.")) {
-    out = "W.W.W.";
-    core.remove_prefix(3);
-  }
-  while (core.ends_with('/')) core.remove_suffix(1);
-  for (size_t i = 0; i < core.size();) {
-    size_t end = i + 1;
-    std::string word;
-    if (digit(core[i])) {
-      while (end < core.size() && digit(core[end])) ++end;
-      word = end - i <= 2 ? cardinal_words(core.substr(i, end - i)) : digit_words(core.substr(i, end - i));
-    } else if (letter(core[i])) {
-      while (end < core.size() && letter(core[end])) ++end;
-      word = core.substr(i, end - i);
-    } else {
-      word = address_sign(core[i]);
-    }
-    if (!word.empty()) out += (out.empty() ? "" : " ") + word;
-    i = end;
-  }
-  return out;
 }
 
 int roman_value(std::string_view core) {
@@ -276,12 +216,16 @@ class Normalizer {
       return core;
     }
     if (const auto words = abbreviation(chunk)) return *words;
+    if (const auto words = weekday(chunk)) return *words;
     if (const auto words = day_of_month(chunk)) return *words;
+    if (is_area_code(chunk)) return digit_words(core);
     constexpr size_t kLongestNumber = 64;
     if (core.size() > kLongestNumber) return mixed(core);
     const std::string after_next = next() != nullptr ? next()->core : std::string();
     if (auto words = number_chunk(core, after_next, used_next_)) {
       std::string& tail = (used_next_ ? chunks_[at_ + 1] : chunk).after;
+      // The sign of inches is no quote.
+      if (core.find('\'') != core.npos && tail.starts_with(kClosingQuote)) tail.erase(0, kClosingQuote.size());
       if (words->ends_with('.') && tail.starts_with('.')) tail.erase(0, 1);
       return *words;
     }
@@ -331,10 +275,34 @@ class Normalizer {
       // A street or a company may end a sentence; what needs a name after it does not.
       const bool ends = !more || (a.follow == Follow::any && next_is_name() && a.needs_dot && a.words != "Professor" &&
                                   a.words != "Captain" && a.words != "Sergeant");
-      if (dot && !ends) chunk.after.erase(0, 1);
+      if (dot && (!ends || a.words.ends_with('.'))) chunk.after.erase(0, 1);
       return std::string(a.words);
     }
     return std::nullopt;
+  }
+
+  /// "Mon.," or "Mon." before a date.
+  std::optional<std::string> weekday(Chunk& chunk) const {
+    static constexpr std::array<std::string_view, 7> kDays = {"Monday", "Tuesday",  "Wednesday", "Thursday",
+                                                              "Friday", "Saturday", "Sunday"};
+    if (chunk.core.size() < 3 || chunk.core.size() > 5 || !chunk.after.starts_with('.')) return std::nullopt;
+    const std::string after = at_ + 1 < chunks_.size() ? chunks_[at_ + 1].core : std::string();
+    const bool date = chunk.after.starts_with(".,") || month_of(after) != 0 || (!after.empty() && digit(after[0]));
+    for (const std::string_view day : kDays) {
+      if (!date || !day.starts_with(chunk.core)) continue;
+      chunk.after.erase(0, 1);
+      return std::string(day);
+    }
+    return std::nullopt;
+  }
+
+  /// The "(555)" before "123-4567".
+  bool is_area_code(const Chunk& chunk) const {
+    if (chunk.core.size() != 3 || !all_digits(chunk.core) || !chunk.before.ends_with('(') || chunk.after != ")" ||
+        at_ + 1 >= chunks_.size())
+      return false;
+    const std::string& after = chunks_[at_ + 1].core;
+    return after.size() == 8 && after[3] == '-' && all_digits(after.substr(0, 3)) && all_digits(after.substr(4));
   }
 
   /// "March 3", "Mar. 3rd", "3 March": the day as an ordinal.
@@ -424,35 +392,6 @@ class Normalizer {
 };
 
 }  // namespace
-
-bool all_digits(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-bool all_letters(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
-}
-
-std::string ascii_lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  return out;
-}
-
-std::string_view month_name(int month) {
-  return month >= 1 && month <= 12 ? kMonths[static_cast<size_t>(month - 1)] : std::string_view();
-}
-
-int month_of(std::string_view word) {
-  for (size_t m = 0; m < kMonths.size(); ++m) {
-    const bool sept = m == 8 && word == "Sept";
-    if (word == kMonths[m] || sept || (word.size() == 3 && kMonths[m].starts_with(word)))
-      return static_cast<int>(m + 1);
-  }
-  return 0;
-}
 
 Normalized normalize(std::string_view text) {
   Normalized result;

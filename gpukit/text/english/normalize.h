@@ -21,6 +21,9 @@ Normalized normalize(std::string_view text);
 /// `next` is the core of the chunk after it, and `used_next` says that its words are in the result ($5 million, 5 km,
 /// 5 p.m.). nullopt: not of that kind.
 std::optional<std::string> number_chunk(std::string_view core, std::string_view next, bool& used_next);
+/// A URL, an e-mail address or a host name, and its words: "john dot smith at example dot org".
+bool is_address(std::string_view core);
+std::string address_words(std::string_view core);
 /// The English name of month 1 to 12, and the month that a word names in full or in short ("Sept"); 0 for others.
 std::string_view month_name(int month);
 int month_of(std::string_view word);

@@ -110,6 +110,7 @@ constexpr std::array kUnits = {
     Unit{"Gbps", "gigabit per second", "gigabits per second"},
     Unit{"MB/s", "megabyte per second", "megabytes per second"},
     Unit{"GB/s", "gigabyte per second", "gigabytes per second"},
+    Unit{"TB/s", "terabyte per second", "terabytes per second"},
     Unit{"V", "volt", "volts"},
     Unit{"W", "watt", "watts"},
     Unit{"kW", "kilowatt", "kilowatts"},
@@ -277,14 +278,16 @@ std::optional<std::string> date(std::string_view core) {
 
 /// 555-1234, 212-555-1234, 1-800-555-1234: digit by digit.
 std::optional<std::string> telephone(std::string_view core) {
-  std::string words;
-  size_t at = 0, groups = 0, last = 0;
+  const bool plus = core.starts_with('+');
+  std::string words = plus ? "plus " : "";
+  size_t at = plus ? 1 : 0, groups = 0, last = 0;
+  const size_t first = at;
   while (at < core.size()) {
     const size_t end = digits_end(core, at);
     last = end - at;
     if (last == 0 || (end < core.size() && (core[end] != '-' || end + 1 == core.size()))) return std::nullopt;
-    if (end < core.size() && last != 3 && !(last == 1 && at == 0)) return std::nullopt;
-    words += (words.empty() ? "" : ", ") + digit_words(core.substr(at, last));
+    if (end < core.size() && last != 3 && !(last == 1 && at == first)) return std::nullopt;
+    words += (groups == 0 ? "" : ", ") + digit_words(core.substr(at, last));
     ++groups;
     at = end + 1;
   }
@@ -298,7 +301,9 @@ std::string fraction_words(std::string_view above, std::string_view below) {
   return cardinal_words(above) + " " + name;
 }
 
-/// Two numbers joined by a sign: 10-20, 3/4, 24/7, 1920x1080.
+bool is_said_as_pair(std::string_view core) { return core == "24/7" || core == "9/11"; }
+
+/// Two numbers joined by a sign: 10-20, 3/4, 24/7, 16:9, 6'2, 1920x1080.
 std::optional<std::string> pair_of_numbers(std::string_view core, std::string_view next, bool& used_next) {
   const std::optional<Number> a = scan_number(core);
   if (!a || a->end + 1 >= core.size()) return std::nullopt;
@@ -312,12 +317,14 @@ std::optional<std::string> pair_of_numbers(std::string_view core, std::string_vi
     return right ? std::optional(words_or_year(*a) + " to " + *right) : std::nullopt;
   }
   if (!rest.empty()) return std::nullopt;
+  if (mark == '\'') return words_of(*a) + (a->is_one() ? " foot " : " feet ") + words_of(*b);
+  if (mark == ':') return words_of(*a) + " to " + words_of(*b);
   if (mark == 'x') return words_of(*a) + " by " + words_of(*b);
   if (mark != '/' || !a->plain() || !b->plain()) return std::nullopt;
-  const bool proper = a->whole.size() <= 2 && b->whole.size() <= 2 && b->whole != "0" && b->whole != "1" &&
-                      to_int(a->whole) < to_int(b->whole) && to_int(b->whole) <= 16;
+  const bool proper = !is_said_as_pair(core) && a->whole.size() <= 2 && b->whole.size() <= 2 && b->whole != "0" &&
+                      b->whole != "1" && to_int(a->whole) < to_int(b->whole) && to_int(b->whole) <= 16;
   if (proper) return fraction_words(a->whole, b->whole);
-  return words_of(*a) + (core == "24/7" ? " " : " slash ") + words_of(*b);
+  return words_of(*a) + (is_said_as_pair(core) ? " " : " slash ") + words_of(*b);
 }
 
 }  // namespace

@@ -1,0 +1,109 @@
+// Words of addresses and months, and classes of ASCII text.
+#include <algorithm>
+#include <array>
+
+#include "gpukit/text/english/normalize.h"
+#include "gpukit/text/english/number_words.h"
+
+namespace gpukit::text::english {
+namespace {
+
+constexpr std::array<std::string_view, 12> kMonths = {"January",   "February", "March",    "April",
+                                                      "May",       "June",     "July",     "August",
+                                                      "September", "October",  "November", "December"};
+
+std::string_view address_sign(char c) {
+  switch (c) {
+    case '.': return "dot";
+    case '@': return "at";
+    case '/': return "slash";
+    case '-': return "dash";
+    case '_': return "underscore";
+    case ':': return "colon";
+    case '?': return "question mark";
+    case '=': return "equals";
+    case '&': return "and";
+    case '%': return "percent";
+    case '#': return "hash";
+    case '+': return "plus";
+    case '~': return "tilde";
+    default: return {};
+  }
+}
+
+bool letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || static_cast<unsigned char>(c) >= 0x80;
+}
+bool digit(char c) { return c >= '0' && c <= '9'; }
+
+}  // namespace
+
+bool is_address(std::string_view core) {
+  if (core.starts_with("http://") || core.starts_with("https://") || core.starts_with("www.")) return true;
+  const size_t at = core.find('@');
+  if (at != core.npos) return at > 0 && core.find('.', at) != core.npos && core.find('.', at) > at + 1;
+  static constexpr std::array<std::string_view, 13> kEndings = {".com", ".org", ".net", ".edu", ".gov", ".io",  ".ai",
+                                                                ".dev", ".uk",  ".de",  ".co",  ".eu",  ".info"};
+  const std::string_view host = core.substr(0, core.find('/'));
+  return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view e) {
+    return host.size() > e.size() && host.ends_with(e) && all_letters(host.substr(0, 1));
+  });
+}
+
+std::string address_words(std::string_view core) {
+  for (const std::string_view scheme : {"https://", "http://"})
+    if (core.starts_with(scheme)) core.remove_prefix(scheme.size());
+  std::string out;
+  if (core.starts_with("www.")) {
+    out = "W.W.W.";
+    core.remove_prefix(3);
+  }
+  while (core.ends_with('/')) core.remove_suffix(1);
+  for (size_t i = 0; i < core.size();) {
+    size_t end = i + 1;
+    std::string word;
+    if (digit(core[i])) {
+      while (end < core.size() && digit(core[end])) ++end;
+      word = end - i <= 2 ? cardinal_words(core.substr(i, end - i)) : digit_words(core.substr(i, end - i));
+    } else if (letter(core[i])) {
+      while (end < core.size() && letter(core[end])) ++end;
+      word = core.substr(i, end - i);
+    } else {
+      word = address_sign(core[i]);
+    }
+    if (!word.empty()) out += (out.empty() ? "" : " ") + word;
+    i = end;
+  }
+  return out;
+}
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool all_letters(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
+}
+
+std::string ascii_lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+  return out;
+}
+
+std::string_view month_name(int month) {
+  return month >= 1 && month <= 12 ? kMonths[static_cast<size_t>(month - 1)] : std::string_view();
+}
+
+int month_of(std::string_view word) {
+  for (size_t m = 0; m < kMonths.size(); ++m) {
+    const bool sept = m == 8 && word == "Sept";
+    if (word == kMonths[m] || sept || (word.size() == 3 && kMonths[m].starts_with(word)))
+      return static_cast<int>(m + 1);
+  }
+  return 0;
+}
+
+}  // namespace gpukit::text::english
