@@ -10,6 +10,7 @@ from llm_case import golden, llama_config, llama_tensors, save
 
 import pygpukit as gp
 from pygpukit.llm import Tokenizer, load_model_from_safetensors
+from pygpukit.scheduler.execution import KB, MB, context_session, create_context, get_context_usage
 
 ASSETS = ["stories260K", "stories15M", "stories260K-moe4x2-derived"]
 
@@ -183,6 +184,25 @@ def test_int8_cache(stories, assets):
     text = run_together(engine, [(0, ids[:100], 60, {"temperature": 0.0})])[0]
     # The text goes its own way after a while: the model is tiny and its cache coarse.
     assert text[:10] == ids[100:110]
+
+
+def test_models_in_contexts_of_their_own(fresh_contexts, assets):
+    texts = {name: golden(assets, name)[1] for name in ("stories260K", "stories260K-moe4x2-derived")}
+    contexts = {name: create_context(name, max_vram=64 * MB) for name in texts}
+    models = {}
+    for name, context in contexts.items():
+        with context_session(context):
+            models[name] = load_model_from_safetensors(assets / name)
+    for length in (10, 40, 25):
+        for name, ids in texts.items():
+            with context_session(contexts[name]):
+                assert models[name].generate(ids[:5], length, temperature=0.0) == ids[: 5 + length]
+    used = {name: get_context_usage(name)["used_vram"] for name in texts}
+    assert all(used[name] > models[name].weight_bytes for name in texts)
+    small = create_context("small", max_vram=64 * KB)
+    with context_session(small), pytest.raises(MemoryError):
+        load_model_from_safetensors(assets / "stories260K")
+    assert get_context_usage("small")["used_vram"] == 0
 
 
 def test_engine_is_checked(tiny):
