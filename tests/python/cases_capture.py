@@ -142,7 +142,21 @@ def over_cache(rng: np.random.Generator) -> Arrays:
 
 MANY_COUNTS = [1, 3, 0, 2] * 5
 
+
+def einsum(label: str, text: str, make: Callable[[np.random.Generator], Arrays]) -> Call:
+    return Call("einsum", make, lambda arrays, **more: gp.einsum(text, *arrays, **more), label)
+
+
 CALLS = [
+    einsum("products", "bij,bjk,kl->lbi", normal((2, 9, 5), (2, 5, 7), (7, 4))),
+    einsum("sum", "ij->j", turned((9, 7))),
+    plain("tensordot", turned((4, 5, 6), (5, 6, 3))),
+    plain("vecdot", normal((5, 9), (5, 9), dtype="float16")),
+    plain("cross", normal((7, 3), (7, 3))),
+    plain("outer", normal((7,), (9,))),
+    plain("inner", normal((4, 9), (5, 9))),
+    plain("dot", turned((4, 9), (9, 5))),
+    plain("trace", normal((9, 7))),
     listed("concat", normal((3, 5), (4, 5))),
     listed("concat", turned((3, 5), (4, 6)), "flat", axis=None),
     listed("concat", lambda rng: [*normal((3, 5))(rng), upload(rng.integers(0, 9, (2, 5)), "int32")], "mixed"),
