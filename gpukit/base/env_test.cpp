@@ -8,6 +8,7 @@
 
 #include "gpukit/base/bench.h"
 #include "gpukit/base/clock.h"
+#include "gpukit/base/env_attention.h"
 #include "gpukit/base/error.h"
 #include "gpukit/base/metrics.h"
 
@@ -108,6 +109,22 @@ void expect_invalid(const char* name, const char* value, const char* valid, F as
   }
 }
 
+TEST(Env, NamesOfAttention) {
+  for (const auto& [value, wanted] : {std::pair{"0", std::optional(false)}, std::pair{"1", std::optional(true)},
+                                      std::pair{"-1", std::optional<bool>()}}) {
+    With set("PYGPUKIT_FLASH_DECODING", value);
+    EXPECT_EQ(env::flash_decoding(), wanted);
+  }
+  {
+    With set("PYGPUKIT_FLASH_ATTENTION", "auto");
+    EXPECT_NO_THROW(env::check());
+  }
+  expect_invalid("PYGPUKIT_FLASH_DECODING", "auto", "0, 1, -1", [] { env::flash_decoding(); });
+  expect_invalid("PYGPUKIT_FLASH_ATTENTION", "yes", "0, 1, auto", [] { env::check(); });
+  expect_invalid("PYGPUKIT_FA3", "2", "0, 1, -1", [] { env::check(); });
+  expect_invalid("PYGPUKIT_DISABLE_GROUPED_GEMM", "-1", "0, 1", [] { env::check(); });
+}
+
 TEST(Env, InvalidValuesListTheValidOnes) {
   EXPECT_NO_THROW(env::check());
   for (const char* name :
@@ -135,7 +152,7 @@ TEST(Env, ReadOnceAndListed) {
     if (std::string(v.name) == "PYGPUKIT_NUM_THREADS") found = v.value == "3";
   }
   EXPECT_TRUE(found);
-  EXPECT_EQ(env::list().size(), 18u);
+  EXPECT_EQ(env::list().size(), 22u);
 }
 
 TEST(Log, SinkLevelsAndOnce) {
