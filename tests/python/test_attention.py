@@ -215,3 +215,11 @@ def test_arguments(device):
     nothing, lse = gp.attention(q + 1, k[:, :0], k[:, :0], return_lse=True)
     assert not nothing.to_numpy().any() and (lse.to_numpy() == -np.inf).all()
     assert "cpu" in gp.explain_attention(q, k, k) or device.kind == "cuda"
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_backends_agree_to_the_bit(device, rng, dtype):
+    q, k, v = make(rng, (1, 20, 6, 40), (1, 600, 2, 40), (1, 600, 2, 40), dtype=dtype)
+    given = [upload(x, dtype) for x in (q, k, v)]
+    for options in ({"causal": True}, {"window": 70}):
+        assert bits(gp.attention(*given, **options)) == bits(gp.attention(*(x.to("cpu") for x in given), **options))
