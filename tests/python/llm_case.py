@@ -139,6 +139,15 @@ def frequencies(config: dict[str, Any], dim: int) -> np.ndarray:
     factor = scaling["factor"]
     if scaling["rope_type"] == "linear":
         return f / factor
+    if scaling["rope_type"] == "yarn":
+        length = scaling["original_max_position_embeddings"]
+
+        def pair_of(turns: float) -> float:
+            return dim * np.log(length / (turns * 2 * np.pi)) / (2 * np.log(config["rope_theta"]))
+
+        low, high = max(np.floor(pair_of(32)), 0), min(np.ceil(pair_of(1)), dim - 1)
+        ramp = np.clip((np.arange(dim // 2) - low) / max(high - low, 1e-3), 0, 1)
+        return f * (1 - ramp) + f / factor * ramp
     assert scaling["rope_type"] == "llama3"
     length, low, high = (
         scaling["original_max_position_embeddings"],
@@ -149,10 +158,10 @@ def frequencies(config: dict[str, Any], dim: int) -> np.ndarray:
     return f / factor * (1 - smooth) + f * smooth
 
 
-def turn(x: np.ndarray, angles: np.ndarray) -> np.ndarray:
-    """x [tokens, heads, dim] by angles [tokens, dim / 2], halves against each other."""
+def turn(x: np.ndarray, angles: np.ndarray, factor: float) -> np.ndarray:
+    """x [tokens, heads, dim] by angles [tokens, dim / 2], halves against each other; tables times factor."""
     a, b = np.split(x, 2, -1)
-    c, s = np.cos(angles)[:, None], np.sin(angles)[:, None]
+    c, s = factor * np.cos(angles)[:, None], factor * np.sin(angles)[:, None]
     return np.concatenate([a * c - b * s, b * c + a * s], -1)
 
 
@@ -166,6 +175,8 @@ def reference_logits(config: dict[str, Any], tensors: dict[str, np.ndarray], ids
     window = config.get("sliding_window") if config["model_type"] in ("mistral", "mixtral") else None
     seen = (distance >= 0) & (distance < (window or tokens))
     angles = positions[:, None] * frequencies(config, dim)
+    scaling = config.get("rope_scaling") or {}
+    factor = 0.1 * np.log(scaling["factor"]) + 1 if scaling.get("rope_type") == "yarn" else 1.0
     x = w["model.embed_tokens.weight"][ids]
     for layer in range(config["num_hidden_layers"]):
         p = f"model.layers.{layer}."
@@ -178,7 +189,7 @@ def reference_logits(config: dict[str, Any], tensors: dict[str, np.ndarray], ids
         q, k, v = project("q", heads), project("k", kv_heads), project("v", kv_heads)
         if p + "self_attn.q_norm.weight" in w:
             q, k = rms(q, w[p + "self_attn.q_norm.weight"], eps), rms(k, w[p + "self_attn.k_norm.weight"], eps)
-        q, k = turn(q, angles), turn(k, angles)
+        q, k = turn(q, angles, factor), turn(k, angles, factor)
         k, v = (np.repeat(a, heads // kv_heads, 1) for a in (k, v))
         scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(dim)
         attended = np.einsum("hqk,khd->qhd", softmax(np.where(seen, scores, -np.inf)), v)

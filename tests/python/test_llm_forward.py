@@ -29,11 +29,13 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
 }
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}
 FAMILIES = {
     "llama": (llama_config(), {}),
     "llama-tied": (llama_config(tie_word_embeddings=True, head_dim=16), {}),
     "llama3": (llama_config(rope_scaling=LLAMA3, rope_theta=5e5), {}),
     "llama-linear": (llama_config(rope_scaling={"rope_type": "linear", "factor": 4.0}), {}),
+    "llama-yarn": (llama_config(rope_scaling=YARN, head_dim=32), {}),
     "mistral": (llama_config("mistral", sliding_window=5), {}),
     "qwen2": (llama_config("qwen2"), {"biases": True}),
     "qwen3": (llama_config("qwen3", head_dim=16), {"qk_norm": True}),
@@ -137,6 +139,19 @@ def test_config_and_tensors_must_agree(tmp_path):
         ({"hidden_size": None}, gp.errors.FormatError, None),
         ({"num_hidden_layers": 0}, gp.errors.ArgumentError, "num_layers must be positive"),
         ({"rope_theta": -1}, gp.errors.ArgumentError, "rope_theta"),
+        ({"num_attention_heads": 0}, gp.errors.ArgumentError, "num_heads must be positive"),
+        ({"head_dim": -8}, gp.errors.ArgumentError, "head_dim must be positive"),
+        ({"vocab_size": 1.5}, gp.errors.FormatError, None),
+        ({"vocab_size": "many"}, gp.errors.FormatError, None),
+        ({"num_experts_per_tok": 9, "num_local_experts": 8, "model_type": "mixtral"}, gp.errors.ArgumentError, "8"),
+        (
+            {"model_type": "qwen3_moe", "num_hidden_layers": 2**60, "num_experts_per_tok": 1, "num_experts": 2}
+            | {"moe_intermediate_size": 8},
+            gp.errors.FormatError,
+            "num_hidden_layers must be at most",
+        ),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 3}}, gp.errors.UnsupportedError, "3 bits"),
+        ({"quantization_config": {"quant_method": "fp8"}}, gp.errors.UnsupportedError, "weight_block_size"),
     ],
 )
 def test_config_is_checked(changes, error, message):

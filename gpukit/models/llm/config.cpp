@@ -95,6 +95,8 @@ void read_gpt2(const Json& json, TransformerConfig& c) {
     unsupported("GPT-2 with other attention scales than 1 / sqrt(head_dim) is not computed");
 }
 
+constexpr int64_t kMostLayers = 1 << 16;  // that a list of layers is made for
+
 struct Family {
   const char* type;
   double eps, theta;
@@ -133,6 +135,9 @@ void read_experts(const Json& json, TransformerConfig& c) {
   c.moe_intermediate_size = json.at("moe_intermediate_size").as_integer();
   c.normalize_expert_weights = boolean(json, "norm_topk_prob", false);
   c.dense_layers = integers(json, "mlp_only_layers");
+  if (c.num_layers > kMostLayers)
+    throw FormatError("config.json: num_hidden_layers must be at most " + std::to_string(kMostLayers) + ", got " +
+                      std::to_string(c.num_layers));
   const int64_t step = integer(json, "decoder_sparse_step", 1);
   if (step < 1) throw FormatError("config.json: decoder_sparse_step must be positive, got " + std::to_string(step));
   for (int64_t layer = 0; layer < c.num_layers; ++layer)
