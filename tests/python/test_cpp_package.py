@@ -56,6 +56,12 @@ def test_a_captured_layer_replays(example):
     assert "3 nodes, 3 of 3 replays equal" in output
 
 
+def test_a_language_model_writes(example, assets):
+    command = (example.parent / "generate", assets / "stories15M", "Once upon a time")
+    output = run(*command, env=dict(os.environ, PYGPUKIT_DEVICE="cpu"))
+    assert output.startswith("Once upon a time, there was a little girl named Lily.")
+
+
 def test_package_has_the_version(prefix, tmp_path):
     for wanted, found in ((VERSION, True), ("99.0", False)):
         (tmp_path / "CMakeLists.txt").write_text(
