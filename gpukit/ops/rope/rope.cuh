@@ -81,7 +81,7 @@ GPUKIT_DEVICE void store_head(const QkvParams& p, const CacheStrides& s, const C
 
 /// Shared memory: a head and its squares (`padded`, a power of two) for every warp.
 template <typename T>
-__global__ void __launch_bounds__(32 * kRopeWarps)
+__global__ void __launch_bounds__(32 * kRopeWarps, 4)
     qkv_rope_append(T* q_out, const T* qkv, void* k, void* v, float* k_scale, float* v_scale, const int32_t* tables,
                     const int32_t* ids, const int32_t* positions, const T* bias, const T* q_norm, const T* k_norm,
                     const float* cos, const float* sin, Fault* fault, const __grid_constant__ QkvParams p,
