@@ -18,16 +18,16 @@ Array Albert::Norm::operator()(const Array& x) const {
 
 Albert::Albert(const Loader& loader, const KokoroConfig& c)
     : heads_(c.plbert_num_attention_heads), layers_(c.plbert_num_hidden_layers) {
-  constexpr int64_t kEmbedding = 128, kTokenTypes = 2;
+  constexpr int64_t kTokenTypes = 2;
   const int64_t hidden = c.plbert_hidden_size, inner = c.plbert_intermediate_size;
   const std::string embeddings = "bert.embeddings.";
-  words_ = loader.tensor(embeddings + "word_embeddings.weight", {c.n_token, kEmbedding});
-  const Array types = loader.tensor(embeddings + "token_type_embeddings.weight", {kTokenTypes, kEmbedding});
-  positions_ =
-      add(loader.tensor(embeddings + "position_embeddings.weight", {c.plbert_max_position_embeddings, kEmbedding}),
-          types.narrow(0, 0, 1));
-  norm_ = norm(loader, embeddings + "LayerNorm", kEmbedding);
-  mapping_ = loader.linear("bert.encoder.embedding_hidden_mapping_in", hidden, kEmbedding);
+  const int64_t width = loader.size(embeddings + "word_embeddings.weight", 2, 1);
+  words_ = loader.tensor(embeddings + "word_embeddings.weight", {c.n_token, width});
+  const Array types = loader.tensor(embeddings + "token_type_embeddings.weight", {kTokenTypes, width});
+  positions_ = add(loader.tensor(embeddings + "position_embeddings.weight", {c.plbert_max_position_embeddings, width}),
+                   types.narrow(0, 0, 1));
+  norm_ = norm(loader, embeddings + "LayerNorm", width);
+  mapping_ = loader.linear("bert.encoder.embedding_hidden_mapping_in", hidden, width);
   const std::string layer = "bert.encoder.albert_layer_groups.0.albert_layers.0.";
   qkv_ = loader.joined({layer + "attention.query", layer + "attention.key", layer + "attention.value"}, hidden, hidden);
   dense_ = loader.linear(layer + "attention.dense", hidden, hidden);

@@ -16,7 +16,9 @@ namespace gpukit::tts {
 
 namespace {
 
-constexpr int64_t kHarmonics = 9, kInner = 1024;
+constexpr int64_t kHarmonics = 9;
+
+int64_t inner_channels(const Loader& loader) { return loader.size("decoder.encode.conv1.weight_v", 3, 0); }
 
 }  // namespace
 
@@ -123,13 +125,13 @@ Decoder::Decoder(Loader& loader, const KokoroConfig& c)
     : f0_(loader.conv("decoder.F0_conv", {1, 1, 3}, 1, 2)),
       energy_(loader.conv("decoder.N_conv", {1, 1, 3}, 1, 2)),
       text_(loader.conv("decoder.asr_res.0", {c.dim_in, c.hidden_dim, 1}, 0)),
-      encode_(loader, "decoder.encode", c.hidden_dim + 2, kInner),
+      encode_(loader, "decoder.encode", c.hidden_dim + 2, inner_channels(loader)),
       generator_(loader, c) {
   constexpr int kBlocks = 4;
-  const int64_t in = kInner + c.dim_in + 2;
+  const int64_t inner = inner_channels(loader), in = inner + c.dim_in + 2;
   for (int i = 0; i < kBlocks; ++i) {
     const bool last = i + 1 == kBlocks;
-    decode_.emplace_back(loader, "decoder.decode." + std::to_string(i), in, last ? c.upsample_initial_channel : kInner,
+    decode_.emplace_back(loader, "decoder.decode." + std::to_string(i), in, last ? c.upsample_initial_channel : inner,
                          last);
   }
   table_ = loader.styles(c.style_dim);

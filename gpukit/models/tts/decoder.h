@@ -50,7 +50,7 @@ class Decoder {
   Decoder(Loader& loader, const KokoroConfig& config);
   Array styles(const Array& style) const { return table_(style); }
   struct Features {
-    Array encoded, decoded;  // [1, 1024, frames], [1, 512, 2 frames]
+    Array encoded, decoded;  // [1, inner, frames], [1, upsample_initial_channel, 2 frames]
   };
   /// text [1, hidden, frames].
   Features features(const Array& text, const Prosody::Curves& curves, const Array& styles) const;

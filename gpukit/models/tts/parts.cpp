@@ -30,9 +30,20 @@ Array adapt_steps(const Array& x, const Array& styles, const StyleSlot& slot) {
   return adaln(x, styles.narrow(1, slot.at, slot.channels), styles.narrow(1, slot.at + slot.channels, slot.channels));
 }
 
-Array Loader::host(const std::string& name, const Dims& shape) const {
+const Dims& Loader::stored_shape(const std::string& name) const {
   if (!file_.contains(name)) throw NotFoundError("kokoro: " + file_.path() + " has no tensor " + name);
-  const Dims stored = file_.info(name).shape;
+  return file_.info(name).shape;
+}
+
+int64_t Loader::size(const std::string& name, int rank, int axis) const {
+  const Dims& shape = stored_shape(name);
+  if (shape.rank() != rank)
+    throw FormatError("kokoro: " + name + " must have " + std::to_string(rank) + " dimensions, got " + shape.str());
+  return shape[axis];
+}
+
+Array Loader::host(const std::string& name, const Dims& shape) const {
+  const Dims& stored = stored_shape(name);
   if (stored != shape)
     throw FormatError("kokoro: " + name + " must have shape " + shape.str() + ", got " + stored.str());
   return file_.load(name, Device{}, DType::float32);

@@ -53,6 +53,8 @@ class Loader {
  public:
   Loader(const io::TensorFile& file, Device device, DType dtype) : file_(file), device_(device), dtype_(dtype) {}
 
+  /// The size of an axis that the configuration does not tell. Throws NotFoundError; FormatError for another rank.
+  int64_t size(const std::string& name, int rank, int axis) const;
   /// Throws NotFoundError; FormatError for another shape.
   Array tensor(const std::string& name, const Dims& shape) const;
   Linear linear(const std::string& name, int64_t out, int64_t in) const;
@@ -73,6 +75,7 @@ class Loader {
   DType dtype() const { return dtype_; }
 
  private:
+  const Dims& stored_shape(const std::string& name) const;
   Array host(const std::string& name, const Dims& shape) const;
   Array moved(const Array& host) const;
   Array conv_weight(const std::string& name, const Dims& shape) const;
