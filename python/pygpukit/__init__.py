@@ -81,6 +81,10 @@ from pygpukit.core.dtypes import (
 )
 from pygpukit.core.stream import StreamManager as StreamManager
 from pygpukit.core.stream import default_stream as default_stream
+from pygpukit.io import NpzFile as NpzFile
+from pygpukit.io import load as load
+from pygpukit.io import save as save
+from pygpukit.io import savez as savez
 from pygpukit.errors import (
     ArgumentError as ArgumentError,
 )

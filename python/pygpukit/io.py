@@ -1,4 +1,4 @@
-"""Model files: SafeTensors, read strictly and written."""
+"""Files: SafeTensors and NumPy's .npy and .npz, read strictly and written."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from pygpukit._core._io import (
     load_safetensors,
     save_safetensors,
 )
+from pygpukit._core._npy import NpzFile, load, save, savez
 
 __all__ = [
+    "NpzFile",
     "SafeTensorsFile",
     "ShardedSafeTensorsFile",
     "TensorInfo",
     "find_model",
+    "load",
     "load_safetensors",
+    "save",
     "save_safetensors",
+    "savez",
 ]

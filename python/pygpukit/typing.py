@@ -59,7 +59,9 @@ IndicesLike: TypeAlias = GPUArray | HostArray | list[Any] | tuple[Any, ...] | in
 Key: TypeAlias = IndicesLike | SupportsIndex | slice | EllipsisType | tuple[Any, ...] | None
 
 #: A dtype: one of ours, its name, NumPy's, or a Python type.
-DTypeLike: TypeAlias = DataType | str | np.dtype[Any] | type[bool] | type[int] | type[float] | type[complex] | type[np.generic]
+DTypeLike: TypeAlias = (
+    DataType | str | np.dtype[Any] | type[bool] | type[int] | type[float] | type[complex] | type[np.generic]
+)
 #: A device, its name, or an array that is there.
 DeviceLike: TypeAlias = Device | str | GPUArray
 #: A stream, or the handle of one.

@@ -39,8 +39,7 @@ std::string expand_labels(std::string_view text, int rank, std::string_view whol
   const size_t dots = text.find("...");
   const int named = static_cast<int>(text.size()) - (dots == std::string_view::npos ? 0 : 3);
   if (rank < named || (rank > named && dots == std::string_view::npos))
-    throw ShapeError(kOp, "an operand",
-                     "have " + std::to_string(named) + " dimensions for '" + std::string(text) + "'",
+    throw ShapeError(kOp, "an operand", "have " + std::to_string(named) + " dimensions for '" + std::string(text) + "'",
                      std::to_string(rank));
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -173,7 +172,8 @@ class Contraction {
     std::fill_n(sizes_, kNumLabels, int64_t{1});
     for (size_t i = 0; i < operands.size(); ++i) {
       Term term = without_repeats(operands[i], expression.inputs[i]);
-      for (int axis = 0; axis < term.array.ndim(); ++axis) note_size(term.labels[static_cast<size_t>(axis)], term.array.shape()[axis]);
+      for (int axis = 0; axis < term.array.ndim(); ++axis)
+        note_size(term.labels[static_cast<size_t>(axis)], term.array.shape()[axis]);
       drop_ones(term);
       term.array = astype(term.array, dtype, temporaries_);
       terms_.push_back(term);
@@ -203,7 +203,8 @@ class Contraction {
     int64_t& known = sizes_[static_cast<int>(label)];
     if (known != 1 && size != 1 && known != size)
       throw ShapeError(std::string(kOp) + ": axes named alike must have one size, got " + std::to_string(known) +
-                       " and " + std::to_string(size) + (label > '9' ? std::string(" for '") + label + "'" : " in '...'"));
+                       " and " + std::to_string(size) +
+                       (label > '9' ? std::string(" for '") + label + "'" : " in '...'"));
     if (size != 1) known = size;
   }
 

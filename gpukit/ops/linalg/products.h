@@ -39,7 +39,7 @@ Array matrix_transpose(const Array& x);
 /// Elements (i, i + offset) of two axes, as the last axis of a view.
 Array diagonal(const Array& x, int64_t offset = 0, int64_t axis1 = -2, int64_t axis2 = -1);
 /// The sum of a diagonal, with sum()'s dtypes.
-Array trace(const Array& x, int64_t offset = 0, int64_t axis1 = -2, int64_t axis2 = -1,
-            std::optional<DType> dtype = {}, const Array* out = nullptr);
+Array trace(const Array& x, int64_t offset = 0, int64_t axis1 = -2, int64_t axis2 = -1, std::optional<DType> dtype = {},
+            const Array* out = nullptr);
 
 }  // namespace gpukit

@@ -51,7 +51,9 @@ def info(as_json: bool) -> int:
     state = "on" if cache["enabled"] else f"off ({cache['reason']})"
     print(f"  cache: {state}, {cache['folder']}, {cache['entries']} entries, {human_bytes(cache['bytes'])}")
     print(f"  bundle: {bundle['path'] or bundle['reason']}")
-    print(f"  modules: {', '.join(f'{count} {origin}' for origin, count in all_facts['kernel_modules'].items()) or 'none'}")
+    print(
+        f"  modules: {', '.join(f'{count} {origin}' for origin, count in all_facts['kernel_modules'].items()) or 'none'}"
+    )
     print(bold("Environment"))
     for variable in all_facts["environment"]:
         value = variable["value"] if variable["value"] is not None else "(not set)"

@@ -35,9 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def speak(arguments: argparse.Namespace) -> int:
     from pygpukit.tts import KokoroModel
 
-    model = KokoroModel.from_pretrained(
-        arguments.model, arguments.voice, arguments.dtype, lexicons=arguments.lexicons
-    )
+    model = KokoroModel.from_pretrained(arguments.model, arguments.voice, arguments.dtype, lexicons=arguments.lexicons)
     start = time.perf_counter()
     phonemes = arguments.text if arguments.phonemes else None
     said = model.synthesize(arguments.text, speed=arguments.speed, seed=arguments.seed, phonemes=phonemes)

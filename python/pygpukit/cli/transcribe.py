@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--language", metavar="CODE", help="en, ja, ...; without it, what is heard")
     parser.add_argument("--task", choices=("transcribe", "translate"), default="transcribe")
     parser.add_argument("--format", choices=("text", "json", "srt", "vtt"), default="text")
-    parser.add_argument("--words", action="store_true", help="the times of words too: in JSON, and a cue each in subtitles")
+    parser.add_argument(
+        "--words", action="store_true", help="the times of words too: in JSON, and a cue each in subtitles"
+    )
     parser.add_argument("--stream", action="store_true", help="print each part, with its times, as soon as it is known")
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="windows at once, cut at quiet places (1)")
     parser.add_argument("--beams", type=int, default=1, metavar="N", help="beam search of this width (1: greedy)")
@@ -85,7 +87,12 @@ def as_json(result: TranscriptionResult, words: bool = False) -> str:
             entry[name] = round(getattr(s, name), 5)
         if words:
             entry["words"] = [
-                {"text": w.text, "start": round(w.start, 3), "end": round(w.end, 3), "probability": round(w.probability, 4)}
+                {
+                    "text": w.text,
+                    "start": round(w.start, 3),
+                    "end": round(w.end, 3),
+                    "probability": round(w.probability, 4),
+                }
                 for w in s.words
             ]
         segments.append(entry)

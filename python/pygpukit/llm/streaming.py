@@ -71,9 +71,7 @@ class SlidingWindow(LoadingStrategy):
         if self.window_size < 1:
             raise ValueError(f"SlidingWindow: window_size must be at least 1, got {self.window_size}")
         if not 0 <= self.prefetch_ahead < self.window_size:
-            raise ValueError(
-                f"SlidingWindow: prefetch_ahead must be 0 to window_size - 1, got {self.prefetch_ahead}"
-            )
+            raise ValueError(f"SlidingWindow: prefetch_ahead must be 0 to window_size - 1, got {self.prefetch_ahead}")
 
     def on_layer_start(self, loader: LazyModelLoader, layer_idx: int, num_layers: int) -> None:
         last = min(layer_idx + self.prefetch_ahead, num_layers - 1)

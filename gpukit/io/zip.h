@@ -1,0 +1,44 @@
+// Zip archives: what .npz files are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpukit::io {
+
+struct ZipMember {
+  std::string name;
+  bool deflated = false;
+  uint32_t crc = 0;
+  uint64_t packed = 0, size = 0;  // bytes in the archive, and once unpacked
+  uint64_t header = 0;            // where its local header is
+};
+
+/// The members of an archive. Throws FormatError naming `path`: no archive, encrypted, of another method, out of
+/// bounds.
+std::vector<ZipMember> read_directory(const std::string& path, std::span<const std::byte> archive);
+/// The bytes of one: of the archive itself, or unpacked into `buffer`. The checksum was compared. Throws FormatError.
+std::span<const std::byte> read_member(const std::string& path, std::span<const std::byte> archive,
+                                       const ZipMember& member, std::vector<std::byte>& buffer);
+
+/// Writes an archive of stored members.
+class ZipWriter {
+ public:
+  void add(const std::string& name, std::string_view bytes);
+  /// The whole archive.
+  std::string finish();
+
+ private:
+  std::string bytes_, directory_;
+  uint64_t count_ = 0;
+};
+
+/// Unpacks raw deflate into exactly `out`; false for anything else.
+bool inflate(std::span<const std::byte> packed, std::span<std::byte> out);
+uint32_t crc32(std::span<const std::byte> bytes);
+
+}  // namespace gpukit::io
