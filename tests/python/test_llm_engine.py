@@ -177,6 +177,19 @@ def test_an_abandoned_request_leaves_nothing(stories, assets):
         engine.next(request)
 
 
+@pytest.mark.parametrize("options", [{"dtype": "bfloat16"}, {"quantize": "int8"}, {"cache_dtype": "int8"}])
+def test_short_formats_do_not_depend_on_the_batch(device, assets, options):
+    cache = {key: value for key, value in options.items() if key == "cache_dtype"}
+    load = {key: value for key, value in options.items() if key not in cache}
+    model = load_model_from_safetensors(assets / "stories260K", **load)
+    _, ids = golden(assets, "stories260K")
+    requests = [(i % 3, ids[i : 2 * i + 3], 25, {"temperature": 0.5 * (i % 2), "seed": i}) for i in range(7)]
+    with gp.determinism("batch_invariant"):
+        alone = [run_together(model.engine(**cache), [(0, *request[1:])])[0] for request in requests]
+        engine = model.engine(max_sequences=7, token_budget=9, page_size=16, num_pages=12, **cache)
+        assert run_together(engine, requests) == alone
+
+
 def test_int8_cache(stories, assets):
     _, ids = golden(assets, "stories260K")
     engine = stories.engine(cache_dtype="int8", max_tokens=300)
