@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpukit/base/error.h"
+#include "gpukit/ops/create/create.h"
 #include "gpukit/runtime/transfer.h"
 
 namespace gpukit::engine {
@@ -20,15 +21,18 @@ PagedCache::PagedCache(const llm::TransformerConfig& config, const Options& opti
   positive("page_size", options_.page_size);
   positive("max_sequences", options_.max_sequences);
   positive("max_tokens", options_.max_tokens);
-  if (options_.dtype != DType::int8 && !is_floating(options_.dtype))
-    throw DTypeError(kOp, "dtype", "be a float dtype or int8", name(options_.dtype));
+  const DType dtype = options_.dtype;
+  if (dtype != DType::float16 && dtype != DType::bfloat16 && dtype != DType::float32 && dtype != DType::int8 &&
+      dtype != DType::float8_e4m3)
+    throw DTypeError(kOp, "dtype", "be float16, bfloat16, float32, int8 or float8_e4m3", name(dtype));
   max_pages_ = pages_for(options_.max_tokens);
   KvCache cache;
   cache.block_tables = Array::empty({options_.max_sequences, max_pages_}, DType::int32, device);
   const Dims shape{options_.num_pages, options_.page_size, config.kv_heads(), config.dim()};
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
     for (Array* part : {&cache.k, &cache.v}) *part = Array::empty(shape, options_.dtype, device);
-    if (options_.dtype == DType::int8)
+    if (dtype == DType::float8_e4m3) cache.k_scale = cache.v_scale = ones({config.kv_heads()}, DType::float32, device);
+    if (dtype == DType::int8)
       for (Array* part : {&cache.k_scale, &cache.v_scale})
         *part = Array::empty({shape[0], shape[1], shape[2]}, DType::float32, device);
     layers_.push_back(cache);

@@ -15,7 +15,8 @@ class PagedCache {
   struct Options {
     int64_t num_pages = 0, page_size = 64, max_sequences = 1;
     int64_t max_tokens = 0;        // of one sequence
-    DType dtype = DType::float32;  // a float dtype, or int8 with a scale for each token and head
+    DType dtype = DType::float32;  // float16, bfloat16, float32; int8 with a scale for each token and head;
+                                   // float8_e4m3 of the numbers themselves
   };
   using Pages = std::vector<int32_t>;
 
