@@ -183,7 +183,9 @@ void bind_files(nb::module_& m) {
            [](const TensorFile& self, AnyArg name) {
              return nb::isinstance<nb::str>(name) && self.contains(to_text("SafeTensorsFile", "name", name));
            })
-      .def("__iter__", [](const TensorFile& self) { return nb::iter(names(self)); });
+      .def(
+          "__iter__", [](const TensorFile& self) { return nb::iter(names(self)); },
+          nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"));
 
   nb::class_<Sharded, TensorFile>(m, "ShardedSafeTensorsFile",
                                   "The tensors of several files with an index. A file is opened when it is needed.")
@@ -210,7 +212,7 @@ void bind_safetensors(nb::module_& parent) {
       "A file, an index of several, a folder, or the name of a model in the Hugging Face cache of this disk.");
   m.def(
       "save_safetensors",
-      [](PathArg path, nb::typed<nb::dict, nb::str, Array> tensors, nb::typed<nb::handle, nb::dict> metadata) {
+      [](PathArg path, nb::typed<nb::dict, nb::str, Array> tensors, Shown<"dict[str, str] | None"> metadata) {
         const std::string where = to_path("save_safetensors", path);
         std::vector<std::pair<std::string, Array>> arrays;
         for (const auto [name, value] : tensors)

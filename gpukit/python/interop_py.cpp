@@ -354,8 +354,8 @@ void bind_interop(nb::module_& m, nb::class_<Array>& array) {
 
   m.def(
       "from_dlpack",
-      [](AnyArg x, DeviceArg device, BoolArg copy) { return from_dlpack(x, device, to_optional_bool(copy)); },
-      "x"_a, nb::kw_only(), "device"_a = nb::none(), "copy"_a = nb::none(),
+      [](AnyArg x, DeviceArg device, BoolArg copy) { return from_dlpack(x, device, to_optional_bool(copy)); }, "x"_a,
+      nb::kw_only(), "device"_a = nb::none(), "copy"_a = nb::none(),
       "An array over the memory of any object with __dlpack__. Copies only to move to `device`, when the data is "
       "read-only, or when copy=True; BufferError when copy=False forbids it.");
 }

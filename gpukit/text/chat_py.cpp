@@ -43,7 +43,8 @@ void bind_chat(nb::module_& parent) {
       .def_rw("role", &ChatMessage::role, "system, user or assistant.")
       .def_rw("content", &ChatMessage::content)
       .def(
-          "__eq__", [](const ChatMessage& self, const ChatMessage& other) { return self == other; }, nb::is_operator())
+          "__eq__", [](const ChatMessage& self, const ChatMessage& other) { return self == other; }, nb::is_operator(),
+          nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__repr__", [](const ChatMessage& self) {
         return nb::str("ChatMessage(role={!r}, content={!r})").format(self.role, self.content);
       });

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from pygpukit._core._english import Phonemizer, cut_phonemes, normalize_text, split_sentences
 
 WORDS = (Path(__file__).parent.parent / "data" / "english_words.txt").read_text().split()

@@ -83,7 +83,7 @@ void bind_config(nb::module_& m) {
            if (known.find(name) == nullptr) throw nb::type_error(("WhisperConfig has no field " + name).c_str());
          new (self) WhisperConfig(WhisperConfig::from_json(given));
        },
-       "fields"_a)
+       "fields"_a, nb::sig("def __init__(self, **fields: typing.Any) -> None"))
       .def_static(
           "from_dict", [](const AnyDict& values) { return WhisperConfig::from_json(to_json(values)); }, "config_dict"_a)
       .def_static(

@@ -11,10 +11,10 @@ namespace gpukit::llm {
 namespace {
 
 using namespace python;
-using MatrixArg = Shown<"GPUArray | pygpukit.Weight | LinearBF16 | None">;
+using MatrixArg = Shown<"pygpukit.GPUArray | pygpukit.Weight | LinearBF16 | None">;
 using MlpArg = Shown<"MLP | MoELayer">;
-using PastArg = Shown<"tuple[GPUArray, GPUArray] | None">;
-using PairOrNone = ShownObject<"tuple[GPUArray, GPUArray] | None">;
+using PastArg = Shown<"tuple[pygpukit.GPUArray, pygpukit.GPUArray] | None">;
+using PairOrNone = ShownObject<"tuple[pygpukit.GPUArray, pygpukit.GPUArray] | None">;
 using OutAndPast = nb::typed<nb::tuple, Array, PairOrNone>;
 
 Array optional(const char* op, const char* argument, nb::handle value) {
@@ -22,7 +22,7 @@ Array optional(const char* op, const char* argument, nb::handle value) {
   return array == nullptr ? Array() : *array;
 }
 
-ShownObject<"GPUArray | None"> or_none(const Array& array) {
+ShownObject<"pygpukit.GPUArray | None"> or_none(const Array& array) {
   return array.defined() ? nb::object(wrap(Array(array))) : nb::object(nb::none());
 }
 
@@ -245,7 +245,8 @@ void bind_feed_forward(nb::module_& m) {
       .def(
           "__init__",
           [](MoeLayer* self, const TransformerConfig& config, MatrixArg gate_weight,
-             Shown<"collections.abc.Sequence[tuple[GPUArray, GPUArray, GPUArray]]"> expert_weights) {
+             Shown<"collections.abc.Sequence[tuple[pygpukit.GPUArray, pygpukit.GPUArray, pygpukit.GPUArray]]">
+                 expert_weights) {
             constexpr const char* kOp = "MoELayer";
             std::vector<ExpertMatrices> experts;
             for (nb::handle expert : to_items(kOp, "expert_weights", expert_weights)) {

@@ -12,8 +12,8 @@ namespace gpukit::llm {
 namespace {
 
 using namespace python;
-using KeysValuesArg = Shown<"list[tuple[GPUArray, GPUArray]] | None">;
-using KeysValuesObject = ShownObject<"list[tuple[GPUArray, GPUArray]] | None">;
+using KeysValuesArg = Shown<"list[tuple[pygpukit.GPUArray, pygpukit.GPUArray]] | None">;
+using KeysValuesObject = ShownObject<"list[tuple[pygpukit.GPUArray, pygpukit.GPUArray]] | None">;
 using ModelPtr = std::shared_ptr<CausalTransformer>;
 
 KeysValues to_keys_values(nb::handle value) {
@@ -88,7 +88,8 @@ void bind_llm_model(nb::module_& parent) {
       .def(
           "__init__",
           [](Model* self, const TransformerConfig& config, const ArrayObject& embed_tokens, AnyArg blocks,
-             const Norm& final_norm, Shown<"GPUArray | pygpukit.Weight | None"> lm_head, ArrayArg position_embed) {
+             const Norm& final_norm, Shown<"pygpukit.GPUArray | pygpukit.Weight | None"> lm_head,
+             ArrayArg position_embed) {
             Model::Parts parts = to_parts(embed_tokens, blocks, lm_head, position_embed);
             parts.final_norm = final_norm;
             new (self) Model(config, std::move(parts));
@@ -104,7 +105,7 @@ void bind_llm_model(nb::module_& parent) {
       .def_prop_ro("weight_bytes", &Model::weight_bytes, "Bytes of weights that one token of one sequence reads.")
       .def_prop_ro("embed_tokens", [](const Model& self) { return wrap(Array(self.parts().embed_tokens)); })
       .def_prop_ro(
-          "position_embed", [](const Model& self) -> ShownObject<"GPUArray | None"> {
+          "position_embed", [](const Model& self) -> ShownObject<"pygpukit.GPUArray | None"> {
             const Array& table = self.parts().position_embed;
             return table.defined() ? nb::object(wrap(Array(table))) : nb::object(nb::none());
           })

@@ -74,7 +74,8 @@ void map2_row(const Row& row) {
     for (int64_t i = 0; i < row.size; ++i) out[i] = F::of(element(a, i), y);
     return;
   }
-  for (int64_t i = 0; i < row.size; ++i) out[i * row.step[0]] = F::of(element(a, i * row.step[1]), element(b, i * row.step[2]));
+  for (int64_t i = 0; i < row.size; ++i)
+    out[i * row.step[0]] = F::of(element(a, i * row.step[1]), element(b, i * row.step[2]));
 }
 
 /// F::of(a, b, c)
@@ -85,8 +86,7 @@ void map3_row(const Row& row) {
   const B* b = row.at<const B>(2);
   const C* c = row.at<const C>(3);
   for (int64_t i = 0; i < row.size; ++i)
-    out[i * row.step[0]] =
-        F::of(element(a, i * row.step[1]), element(b, i * row.step[2]), element(c, i * row.step[3]));
+    out[i * row.step[0]] = F::of(element(a, i * row.step[1]), element(b, i * row.step[2]), element(c, i * row.step[3]));
 }
 
 }  // namespace cpu

@@ -32,7 +32,9 @@ void expect_near(InPlace loop, double (*exact)(double), float low, float high, d
   (vector_loops().*loop)(y.data(), static_cast<int64_t>(y.size()));
   const std::vector<float> x = arguments();
   for (size_t i = 0; i < x.size(); ++i) {
-    if (std::isnan(x[i])) EXPECT_TRUE(std::isnan(y[i]));
+    if (std::isnan(x[i])) {
+      EXPECT_TRUE(std::isnan(y[i]));
+    }
     if (!(x[i] >= low && x[i] <= high)) continue;
     const double wanted = exact(x[i]);
     EXPECT_NEAR(y[i], wanted, relative * std::abs(wanted) + 1e-37) << x[i];

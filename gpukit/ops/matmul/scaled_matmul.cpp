@@ -245,9 +245,10 @@ Array product(const char* op, const Quantized& a, const Quantized& b, const Arra
   const DType wanted = choose_out(op, options, a, b, out);
   const Array target = result(op, out, vector ? Dims{s.n} : Dims{s.m, s.n}, wanted, a.data.device());
   if (target.size() == 0) return target;
-  const bool buffer = out != nullptr && (shares_memory(target, p) || (ids == nullptr && lies_anyhow(target)) ||
-                                         (wants_tensor_cores(p.a, p.b, ids != nullptr) &&
-                                          !rows_lie_well(vector ? target.expand_dims(0) : target)));
+  const bool buffer =
+      out != nullptr &&
+      (shares_memory(target, p) || (ids == nullptr && lies_anyhow(target)) ||
+       (wants_tensor_cores(p.a, p.b, ids != nullptr) && !rows_lie_well(vector ? target.expand_dims(0) : target)));
   p.out = buffer ? temporaries.empty_like(target) : target;
   s.out = code_of(op, "out", wanted);
   s.out_m = vector ? 0 : p.out.strides()[0];

@@ -50,8 +50,8 @@ void bind_weight(nb::module_& m) {
           "A dense matrix of floats, or codes with the scales that quantize gave them.")
       .def_static(
           "quantize",
-          [](const ArrayObject& matrix, DTypeArg format, Shown<"str | int | tuple[int, int] | None"> block, bool zero_point,
-             bool tensor_scale) {
+          [](const ArrayObject& matrix, DTypeArg format, Shown<"str | int | tuple[int, int] | None"> block,
+             bool zero_point, bool tensor_scale) {
             const Array& numbers = to_array("Weight.quantize", "matrix", matrix);
             const DType codes = to_format(format);
             const QuantizeOptions options{to_block(codes, block), zero_point, tensor_scale};

@@ -23,7 +23,8 @@ void bind_groups(nb::module_& m, const char* name, const char* doc) {
         const int64_t groups = to_int(name, "num_groups", num_groups);
         return with_out(name, out, [&](const Array* target) { return kFunction(x, g, b, groups, eps, target); });
       },
-      "input"_a, "gamma"_a.none(), "beta"_a.none(), "num_groups"_a, "eps"_a = 1e-5, nb::kw_only(), "out"_a = nb::none(), doc);
+      "input"_a, "gamma"_a.none(), "beta"_a.none(), "num_groups"_a, "eps"_a = 1e-5, nb::kw_only(), "out"_a = nb::none(),
+      doc);
 }
 
 template <Array (*kFunction)(const Array&, const Array&, const Array&, double, const Array*)>

@@ -126,9 +126,8 @@ void bind_dispatcher(nb::module_& m) {
       .def(
           "queue",
           [](KernelDispatcher& d, uint64_t handle, const LaunchConfig& config, Arguments args,
-             std::optional<std::string> task, int64_t priority) {
-            return d.queue(handle, config, to_arguments("queue", args), task, priority);
-          },
+             std::optional<std::string> task,
+             int64_t priority) { return d.queue(handle, config, to_arguments("queue", args), task, priority); },
           "kernel_handle"_a, "config"_a, "args"_a = nb::none(), "task_id"_a = nb::none(), "priority"_a = 0,
           "Asks for a launch; returns its id.")
       .def(

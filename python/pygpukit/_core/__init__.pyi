@@ -5,12 +5,23 @@ import enum
 from typing import Any, NoReturn, SupportsIndex
 
 from pygpukit._core import (
+    _asr as _asr,
+    _audio as _audio,
+    _chat as _chat,
     _compat as _compat,
+    _english as _english,
+    _io as _io,
+    _llm as _llm,
     _tasks as _tasks,
+    _text as _text,
+    _tts as _tts,
+    _voice as _voice,
+    fft as fft,
     random as random,
     runtime as runtime
 )
 import pygpukit.core.dtypes
+import pygpukit.core.results
 import pygpukit.typing
 
 
@@ -867,6 +878,88 @@ def _cache_warm(device: pygpukit.typing.DeviceLike | None = None, progress: obje
     Loads every built-in kernel once; gives how many modules came from where.
     """
 
+def swiglu(gate: GPUArray, up: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """silu(gate) * up."""
+
+def geglu(gate: GPUArray, up: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """gelu(gate) * up, by the tanh approximation."""
+
+def swiglu_packed(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """silu(first half) * second half of the last axis."""
+
+def geglu_packed(x: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """gelu(first half) * second half of the last axis."""
+
+def gelu_erf(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """0.5 a (1 + erf(a / sqrt(2)))."""
+
+def snake(x: GPUArray, alpha: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    x + sin(alpha x)^2 / alpha; alpha is [channels] of axis 1, or broadcasts to x.
+    """
+
+def modulate(x: GPUArray, scale: GPUArray, shift: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """x * (1 + scale) + shift."""
+
+def gated_residual(residual: GPUArray, gate: GPUArray, value: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """residual + gate * value."""
+
+def leaky_relu(a: GPUArray, slope: float = 0.01, *, out: GPUArray | None = None) -> GPUArray:
+    """a where a > 0, else slope * a."""
+
+def sdpa_causal(Q: GPUArray, K: GPUArray, V: GPUArray, scale: float = 0.0, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    Causal attention by heads: Q [heads, queries, dim], K and V [kv_heads, keys, dim]; query i sees keys up to (keys - queries) + i. A scale not above 0 is 1 / sqrt(dim).
+    """
+
+def sdpa_causal_fixed_cache(Q: GPUArray, K: GPUArray, V: GPUArray, out: GPUArray, context_len: SupportsIndex, scale: float = 0.0) -> None:
+    """
+    sdpa_causal into out over the first context_len keys of K and V [kv_heads, max, dim].
+    """
+
+def sdpa_causal_fixed_cache_ptr(Q: GPUArray, K: GPUArray, V: GPUArray, out: GPUArray, context_len_buf: GPUArray, max_kv_len: SupportsIndex, scale: float = 0.0) -> None:
+    """
+    sdpa_causal_fixed_cache with the length in an int32 [1] array: graphs replay with another one.
+    """
+
+def cross_attention(Q: GPUArray, K: GPUArray, V: GPUArray, scale: float = 0.0) -> GPUArray:
+    """Attention by heads, every query to every key."""
+
+def sdpa_irope(Q: GPUArray, K: GPUArray, V: GPUArray, positions: GPUArray, attn_scale: float = 0.1, floor_scale: float = 8192.0, causal_offset: SupportsIndex = 0) -> GPUArray:
+    """
+    sdpa_causal with queries scaled as irope_scale_q scales them; query i sees keys up to i + causal_offset.
+    """
+
+def attention(q: GPUArray, k: GPUArray, v: GPUArray, *, scale: float | None = None, causal: bool = False, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, mask: GPUArray | None = None, q_lengths: GPUArray | None = None, k_lengths: GPUArray | None = None, out: GPUArray | None = None, return_lse: bool = False) -> Any:
+    """
+    softmax(scale q k^T) v for q [batch, queries, heads, dim] and k, v [batch, keys, kv_heads, dim] of any strides. With return_lse also the logarithm of each sum of exponentials, float32 [batch, heads, queries].
+    """
+
+def attention_over_cache(q: GPUArray, k_cache: GPUArray, v_cache: GPUArray, sequence_ids: GPUArray, positions: GPUArray, *, block_tables: GPUArray | None = None, k_scale: GPUArray | None = None, v_scale: GPUArray | None = None, scale: float | None = None, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, out: GPUArray | None = None) -> GPUArray:
+    """
+    Attention of q [tokens, heads, dim] over keys 0 .. positions[i] that a cache holds of sequence sequence_ids[i].
+    """
+
+def explain_attention(q: GPUArray, k: GPUArray, v: GPUArray, *, causal: bool = False, window: SupportsIndex | None = None) -> str:
+    """
+    What attention does for such arrays: the path and its kernel, in words.
+    """
+
+def conv1d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: SupportsIndex = 1, padding: SupportsIndex = 0, *, dilation: SupportsIndex = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, out: GPUArray | None = None) -> GPUArray:
+    """
+    Cross-correlation of [batch, channels, length] with weight [out channels, channels / groups, taps], zeros beyond the ends; then bias and `activation`: 'relu', 'gelu', 'gelu_erf', 'silu' or 'leaky_relu' of `slope`.
+    """
+
+def conv_transpose1d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: SupportsIndex = 1, padding: SupportsIndex = 0, *, output_padding: SupportsIndex = 0, dilation: SupportsIndex = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, out: GPUArray | None = None) -> GPUArray:
+    """
+    The transpose of conv1d: weight is [channels, out channels / groups, taps], and `stride` steps lie between what neighbours add to. `output_padding` more steps at the end are kept.
+    """
+
+def conv2d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: pygpukit.typing.Ints = 1, padding: pygpukit.typing.Ints = 0, *, dilation: pygpukit.typing.Ints = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, out: GPUArray | None = None) -> GPUArray:
+    """
+    conv1d over two axes: [batch, channels, height, width] with weight [out channels, channels / groups, rows, columns]; stride, padding and dilation are one integer or a pair.
+    """
+
 def empty(shape: pygpukit.typing.ShapeLike, dtype: pygpukit.typing.DTypeLike = 'float32', device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """A new array whose values are whatever was in memory."""
 
@@ -1157,6 +1250,21 @@ def imag(x: GPUArray) -> GPUArray:
 def copy_to(src: GPUArray, dst: GPUArray) -> None:
     """Copies src into dst, which has the same dtype and as many elements."""
 
+def embedding(table: GPUArray, ids: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """table[ids]; ids are int32 or int64."""
+
+def embedding_lookup(embed_matrix: GPUArray, out: GPUArray, token_id: SupportsIndex) -> None:
+    """out[0] = embed_matrix[token_id]."""
+
+def embedding_lookup_ptr(embed_matrix: GPUArray, out: GPUArray, token_id_buf: GPUArray) -> None:
+    """out[0] = embed_matrix[token_id_buf[0]], read on the device."""
+
+def embedding_lookup_batch(embed_matrix: GPUArray, out: GPUArray, token_ids_buf: GPUArray, batch_size: SupportsIndex) -> None:
+    """out[i] = embed_matrix[token_ids_buf[i]]."""
+
+def slice_rows_range_ptr(table: GPUArray, out: GPUArray, start_pos_buf: GPUArray, count: SupportsIndex) -> None:
+    """out = table[start : start + count], start read on the device."""
+
 def take(x: GPUArray, indices: pygpukit.typing.IndicesLike, axis: SupportsIndex | None = None, *, out: GPUArray | None = None) -> GPUArray:
     """
     Slices of x along axis at the indices; without an axis x is flattened.
@@ -1199,6 +1307,25 @@ def argwhere(x: GPUArray) -> GPUArray:
 def compress(condition: pygpukit.typing.IndicesLike, x: GPUArray, axis: SupportsIndex | None = None) -> GPUArray:
     """
     The slices of x along axis where condition is not zero. Waits for the device; raises inside a graph capture.
+    """
+
+def kv_cache_update(new_kv: GPUArray, cache: GPUArray, position: SupportsIndex) -> None:
+    """cache[position] = new_kv[0], of [tokens, kv_heads, dim]."""
+
+def kv_cache_prefill(new_kv: GPUArray, cache: GPUArray, start_pos: SupportsIndex = 0) -> None:
+    """cache[start_pos : start_pos + n] = new_kv, of [tokens, kv_heads, dim]."""
+
+def kv_cache_update_gqa(new_kv: GPUArray, cache: GPUArray, num_heads: SupportsIndex, position: SupportsIndex) -> None:
+    """
+    new_kv [1, kv_heads, dim] into cache [num_heads, tokens, dim]: head h takes KV head h kv_heads / num_heads.
+    """
+
+def kv_cache_prefill_gqa(new_kv: GPUArray, cache: GPUArray, num_heads: SupportsIndex, start_pos: SupportsIndex = 0) -> None:
+    """kv_cache_update_gqa of n tokens from start_pos on."""
+
+def kv_cache_update_gqa_ptr(new_kv: GPUArray, cache: GPUArray, num_heads: SupportsIndex, position_buf: GPUArray) -> None:
+    """
+    kv_cache_update_gqa at a position read from an int32 [1] array on the device.
     """
 
 def permute_dims(x: GPUArray, axes: pygpukit.typing.AxisLike) -> GPUArray:
@@ -1342,6 +1469,11 @@ def scaled_matmul(a: GPUArray, b: GPUArray, scale_a: GPUArray | None = None, sca
     kernel='wgmma' or 'cublaslt' insists on one kind of kernel of a GPU for float8 by float8; 'wgmma' also multiplies bfloat16 by float8_e4m3 with Hopper's unit for float8, as large layers are; it keeps fewer bits of a sum.
     """
 
+def explain_scaled_matmul(a: GPUArray, b: GPUArray, scale_a: GPUArray | None = None, scale_b: GPUArray | None = None, *, zero_b: GPUArray | None = None, tensor_scale_a: GPUArray | None = None, tensor_scale_b: GPUArray | None = None, alpha: float = 1.0, bias: GPUArray | None = None, out_dtype: pygpukit.typing.DTypeLike | None = None, out_scale: GPUArray | None = None, kernel: str | None = None) -> str:
+    """
+    Which kernel scaled_matmul of the same arguments would use now, and the file it stands in.
+    """
+
 def grouped_matmul(a: GPUArray, b: GPUArray, row_expert_ids: GPUArray, scale_a: GPUArray | None = None, scale_b: GPUArray | None = None, *, zero_b: GPUArray | None = None, tensor_scale_a: GPUArray | None = None, tensor_scale_b: GPUArray | None = None, alpha: float = 1.0, bias: GPUArray | None = None, out_dtype: pygpukit.typing.DTypeLike | None = None, out_scale: GPUArray | None = None, out: GPUArray | None = None) -> GPUArray:
     """
     scaled_matmul of each row of a [m, k] with the matrix of b [experts, n, k] that row_expert_ids, int32 [m], names.
@@ -1403,11 +1535,118 @@ class Weight:
 
     def __repr__(self) -> str: ...
 
+class ExpertWeights:
+    """
+    The matrices of all experts of a layer, [experts, n, k] with a row for each output: dense or quantised. moe takes it in place of an array.
+    """
+
+    def __init__(self, data: GPUArray, scale: GPUArray | None = None, *, zero: GPUArray | None = None, tensor_scale: GPUArray | None = None) -> None:
+        """
+        Dense matrices of floats, or codes with the scales that quantize gave a 3-D array.
+        """
+
+    @staticmethod
+    def stack(experts: Sequence[Weight]) -> ExpertWeights:
+        """Copies of the matrices of experts, all of one shape and format."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(experts, n, k)"""
+
+    @property
+    def dtype(self) -> pygpukit.core.dtypes.DataType:
+        """Of the numbers, or of the codes."""
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether it holds codes."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of numbers or codes, scales and zero points."""
+
+    @property
+    def data(self) -> GPUArray | None:
+        """The matrices, or their codes."""
+
+    @property
+    def scale(self) -> GPUArray | None:
+        """Scales of blocks, or None."""
+
+    def __repr__(self) -> str: ...
+
+def moe(x: GPUArray, router: GPUArray | Weight, gate_up: GPUArray | ExpertWeights, down: GPUArray | ExpertWeights, top_k: SupportsIndex, *, softmax_first: bool = True, normalize: bool = True, shared_expert: tuple[GPUArray | Weight, GPUArray | Weight] | tuple[GPUArray | Weight, GPUArray | Weight, GPUArray | Weight] | None | None = None, ids: GPUArray | None = None, out: GPUArray | None = None) -> GPUArray:
+    """
+    A mixture of experts: each token of x [tokens, hidden] goes to the top_k experts that router [experts, hidden] likes best, and gets the sum of gate * (silu(x @ gate.T) * (x @ up.T)) @ down.T.
+
+    gate_up is [experts, 2 * width, hidden], the gate's rows first, down [experts, hidden, width]: arrays or ExpertWeights; router is an array or a Weight. Gates: softmax over all experts, of which top_k stay (normalize: divided by their sum), or with softmax_first=False softmax over those. shared_expert is (gate_up, down) of an expert for all tokens, or (gate_up, down, gate) with the sigmoid of x @ gate.T before it. ids: int32 [tokens]; a token with a negative one is padding and becomes 0.
+    """
+
+def moe_topk_with_indices(logits: GPUArray, values: GPUArray, indices: GPUArray, k: SupportsIndex) -> None:
+    """
+    values, indices [tokens, k] = the k largest of each row of logits [tokens, experts], largest first.
+    """
+
+def moe_softmax_topk(values: GPUArray, k: SupportsIndex) -> None:
+    """softmax over each row of values [tokens, k], in place."""
+
+def moe_compute_permutation(expert_indices: GPUArray, expert_counts: GPUArray, expert_offsets: GPUArray, permute_indices: GPUArray, reverse_perm: GPUArray, num_experts: SupportsIndex, k: SupportsIndex) -> None:
+    """
+    The order of rows by expert: permute_indices[p] = token * k + slot of the row at place p, reverse_perm its inverse; counts [experts] and offsets [experts + 1]. Rows with the id -1 come last. All int32.
+    """
+
+def moe_gather(hidden: GPUArray, permute_indices: GPUArray, gathered: GPUArray, k: SupportsIndex) -> None:
+    """gathered[p] = hidden[permute_indices[p] // k]."""
+
+def moe_scatter(expert_outputs: GPUArray, router_weights: GPUArray, reverse_perm: GPUArray, output: GPUArray, k: SupportsIndex) -> None:
+    """
+    output[t] = the sum over slots of router_weights[t, slot] * expert_outputs[reverse_perm[t * k + slot]].
+    """
+
+def moe_expand_expert_offsets(expert_offsets: GPUArray, row_expert_ids: GPUArray, num_experts: SupportsIndex) -> None:
+    """
+    row_expert_ids[p] = the expert whose rows lie at place p, -1 past the last.
+    """
+
+def group_norm(input: GPUArray, gamma: GPUArray | None, beta: GPUArray | None, num_groups: SupportsIndex, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    (x - mean) / sqrt(var + eps) * gamma + beta over each of `num_groups` groups of channels of [batch, channels, ...]; gamma and beta are [channels] or None.
+    """
+
+def group_norm_silu(input: GPUArray, gamma: GPUArray | None, beta: GPUArray | None, num_groups: SupportsIndex, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
+    """silu(group_norm(...)) in one pass."""
+
+def instance_norm(input: GPUArray, gamma: GPUArray | None = None, beta: GPUArray | None = None, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
+    """group_norm with a group for every channel."""
+
+def adain(input: GPUArray, gamma: GPUArray, beta: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    instance_norm(x) * (1 + gamma) + beta; gamma and beta are [batch, channels].
+    """
+
+def adaln(input: GPUArray, scale: GPUArray, shift: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    (x - mean) / sqrt(var + eps) * (1 + scale) + shift over the last axis of [batch, tokens, width] or [tokens, width]; scale and shift are [batch, width] or [width].
+    """
+
+def adaln_zero(input: GPUArray, scale: GPUArray, shift: GPUArray, gate: GPUArray, residual: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    residual + gate * adaln(input, scale, shift); gate is like scale, residual like input.
+    """
+
 def layernorm(input: GPUArray, gamma: GPUArray, beta: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
     """(x - mean) / sqrt(var + eps) * gamma + beta over the last axis."""
 
 def rmsnorm(input: GPUArray, gamma: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
     """x / sqrt(mean(x^2) + eps) * gamma over the last axis."""
+
+def rmsnorm_residual(input: GPUArray, residual: GPUArray, gamma: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None, sum: GPUArray | None = None) -> GPUArray:
+    """
+    rmsnorm(input + residual, gamma); `sum` gets input + residual and may be residual itself.
+    """
+
+def layernorm_residual(input: GPUArray, residual: GPUArray, gamma: GPUArray, beta: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None, sum: GPUArray | None = None) -> GPUArray:
+    """layernorm(input + residual, gamma, beta); `sum` gets input + residual."""
 
 def bias_add_inplace(output: GPUArray, bias: GPUArray) -> None:
     """output[..., :] += bias."""
@@ -1421,6 +1660,26 @@ def quantize(x: GPUArray, format: pygpukit.typing.DTypeLike, *, block: str | pyg
 def dequantize(data: GPUArray, scale: GPUArray, *, zero: GPUArray | None = None, tensor_scale: GPUArray | None = None, dtype: pygpukit.typing.DTypeLike = 'float32', out: GPUArray | None = None) -> GPUArray:
     """
     The numbers of codes that quantize made, in float32, float16 or bfloat16.
+    """
+
+def lstm_forward(x: GPUArray, W_ih: GPUArray, W_hh: GPUArray, b_ih: GPUArray | None = None, b_hh: GPUArray | None = None, h0: GPUArray | None = None, c0: GPUArray | None = None, reverse: bool = False, *, out: tuple[GPUArray, GPUArray, GPUArray] | None = None) -> tuple[GPUArray, GPUArray, GPUArray]:
+    """
+    One LSTM layer over x [batch, steps, inputs]: (out [batch, steps, hidden], h_n, c_n). Gates stand in the order i, f, g, o. `reverse` goes from the last step to the first. `out` is a tuple of all three; its states may be h0, c0.
+    """
+
+def lstm_bidirectional(x: GPUArray, W_ih_fwd: GPUArray, W_hh_fwd: GPUArray, b_ih_fwd: GPUArray | None, b_hh_fwd: GPUArray | None, W_ih_bwd: GPUArray, W_hh_bwd: GPUArray, b_ih_bwd: GPUArray | None, b_hh_bwd: GPUArray | None, *, h0: GPUArray | None = None, c0: GPUArray | None = None, out: tuple[GPUArray, GPUArray, GPUArray] | None = None) -> tuple[GPUArray, GPUArray, GPUArray]:
+    """
+    lstm_forward and its reverse side by side: (out [batch, steps, 2 hidden], h_n and c_n [2, batch, hidden]).
+    """
+
+def causal_conv1d(x: GPUArray, weight: GPUArray, bias: GPUArray | None = None, *, state: GPUArray | None = None, silu: bool = False, out: GPUArray | None = None) -> GPUArray:
+    """
+    Each channel of x [batch, channels, length] by its own weights [channels, taps], of inputs up to its own step. `state` [batch, channels, taps - 1] holds the inputs before the first, and then the last ones.
+    """
+
+def selective_scan(x: GPUArray, delta: GPUArray, A: GPUArray, B: GPUArray, C: GPUArray, D: GPUArray | None = None, z: GPUArray | None = None, delta_bias: GPUArray | None = None, delta_softplus: bool = False, *, state: GPUArray | None = None, out: GPUArray | None = None) -> GPUArray:
+    """
+    h = exp(delta A) h + delta B x and C h along time, for x and delta [batch, channels, length], A [channels, states] and B, C [batch, states, length]; then + D x, times silu(z). `state` [batch, channels, states] is read and set to the last h.
     """
 
 def sum(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
@@ -1474,5 +1733,158 @@ def cumsum(a: GPUArray, axis: SupportsIndex | None = None, *, dtype: pygpukit.ty
     Running sums along an axis, or of the flattened array. Element i equals the sum of elements 0 to i to the bit.
     """
 
+def rope_init_linear(max_seq_len: SupportsIndex, head_dim: SupportsIndex, base: float = 10000.0, scale: float = 1.0) -> tuple[GPUArray, GPUArray]:
+    """
+    (cos, sin) of rope_tables with linear scaling, float32 [max_seq_len, head_dim] for rope_inplace.
+    """
+
+def rope_init_ntk_aware(max_seq_len: SupportsIndex, head_dim: SupportsIndex, base: float = 10000.0, scale: float = 1.0) -> tuple[GPUArray, GPUArray]:
+    """
+    (cos, sin) of rope_tables with NTK scaling, float32 [max_seq_len, head_dim] for rope_inplace.
+    """
+
+def rope_init_yarn(max_seq_len: SupportsIndex, head_dim: SupportsIndex, base: float = 10000.0, scale: float = 1.0, original_max_len: SupportsIndex = 4096, beta_fast: float = 32.0, beta_slow: float = 1.0, mscale: float = 0.1) -> tuple[GPUArray, GPUArray]:
+    """
+    (cos, sin) of rope_tables with YaRN scaling, float32 [max_seq_len, head_dim] for rope_inplace; times mscale ln(scale) + 1.
+    """
+
+def alibi_init_slopes(num_heads: SupportsIndex) -> GPUArray:
+    """float32 [num_heads]: 2^(-8 (h + 1) / num_heads)."""
+
+def alibi_compute_bias(seq_len: SupportsIndex, num_heads: SupportsIndex, slopes: GPUArray, causal: bool = True) -> GPUArray:
+    """
+    float32 [num_heads, seq_len, seq_len]: -slope (i - j), and -1e9 where j > i when causal.
+    """
+
+def alibi_add_bias(scores: GPUArray, slopes: GPUArray, start_pos: SupportsIndex = 0) -> None:
+    """
+    scores [batch, heads, queries, keys] -= slope (start_pos + i - j), in place.
+    """
+
+def pope_init_encoding(max_seq_len: SupportsIndex, head_dim: SupportsIndex, base: float = 10000.0) -> GPUArray:
+    """
+    float32 [max_seq_len, head_dim]: sines in even columns, cosines in odd ones.
+    """
+
+def pope_inplace(q: GPUArray, k: GPUArray, encoding: GPUArray, start_pos: SupportsIndex = 0) -> None:
+    """
+    Adds encoding[start_pos + token] to every head of q and k [tokens, heads, dim], in place.
+    """
+
+def irope_scale_q(Q: GPUArray, positions: GPUArray, attn_scale: float = 0.1, floor_scale: float = 8192.0) -> GPUArray:
+    """
+    Q [tokens, heads, dim] times 1 + attn_scale ln(1 + floor((position + 1) / floor_scale)).
+    """
+
+def rope_tables(positions: SupportsIndex, rotary_dim: SupportsIndex, base: float = 10000.0, *, scaling: str = 'none', factor: float = 1.0, original_length: SupportsIndex = 0, low_freq_factor: float = 1.0, high_freq_factor: float = 4.0, beta_fast: float = 32.0, beta_slow: float = 1.0, attention_factor: float = 0.0, device: pygpukit.typing.DeviceLike | None = None) -> tuple[GPUArray, GPUArray]:
+    """
+    (cos, sin), float32 [positions, rotary_dim / 2]. scaling: none, linear, ntk, yarn or llama3.
+    """
+
+def rope(x: GPUArray, cos: GPUArray, sin: GPUArray, positions: GPUArray | None = None, *, rotary_dim: SupportsIndex = 0, interleaved: bool = False) -> None:
+    """
+    Turns x [tokens, heads, dim] in place by the tables' rows `positions` (int32 [tokens]; None: 0, 1, ...).
+    """
+
+def rope_inplace(q: GPUArray, k: GPUArray, cos: GPUArray, sin: GPUArray) -> None:
+    """
+    Turns q [S, H, D] and k [S, Hkv, D] in place; tables [S, D], half-split.
+    """
+
+def rope_inplace_f32table(q: GPUArray, k: GPUArray, cos: GPUArray, sin: GPUArray) -> None:
+    """rope_inplace with float32 tables."""
+
+def qkv_rope_append(qkv: GPUArray, q_out: GPUArray, k_cache: GPUArray, v_cache: GPUArray, sequence_ids: GPUArray, positions: GPUArray, *, block_tables: GPUArray | None = None, k_scale: GPUArray | None = None, v_scale: GPUArray | None = None, bias: GPUArray | None = None, q_norm: GPUArray | None = None, k_norm: GPUArray | None = None, norm_eps: float = 1e-06, cos: GPUArray | None = None, sin: GPUArray | None = None, rotary_dim: SupportsIndex = 0, interleaved: bool = False) -> None:
+    """
+    Splits qkv, adds the bias, normalises and turns q and k, writes q to q_out and k, v to the cache: one kernel.
+    """
+
+def split_qkv_batch(qkv: GPUArray, q_out: GPUArray, k_out: GPUArray, v_out: GPUArray, q_dim: SupportsIndex, k_dim: SupportsIndex, v_dim: SupportsIndex) -> None:
+    """
+    The columns of qkv [M, q + k + v] as q_out, k_out, v_out [M, heads, dim].
+    """
+
+def sample(logits: GPUArray, temperature: float | GPUArray = 1.0, top_k: int | GPUArray = 0, top_p: float | GPUArray = 1.0, min_p: float | GPUArray = 0.0, *, repetition_penalty: float | GPUArray = 1.0, frequency_penalty: float | GPUArray = 0.0, presence_penalty: float | GPUArray = 0.0, history: GPUArray | None = None, history_lengths: GPUArray | None = None, prompt_lengths: GPUArray | None = None, bias_ids: GPUArray | None = None, bias_values: GPUArray | None = None, allowed: GPUArray | None = None, seed: int | GPUArray | None | None = None, position: int | GPUArray = 0, uniform: GPUArray | None = None, out: GPUArray | None = None, logprobs: GPUArray | None = None, top_ids: GPUArray | None = None, top_logprobs: GPUArray | None = None) -> GPUArray:
+    """
+    A token (int32) for each row of logits [rows, vocab], drawn on the device; nothing waits.
+
+    Steps, each left out where it is off: repetition, frequency and presence penalties over history (int32 [rows, n]; the first prompt_lengths of its history_lengths ids count for repetition alone), allowed (bool [rows, vocab], or bits in int32), bias_values added to bias_ids, temperature (below 1e-6: the largest logit), top_k, top_p (the token that crosses it stays), min_p, the draw. Numbers may be arrays [rows], read on the device: float32, top_k and position int32, seed uint64. A row's token depends on its logits, numbers, seed and position alone; with one seed, on the row's index too. seed=None draws by set_sampling_seed's state; uniform (float32 [rows]) takes the place of the draw. Equal logits: the lowest index first. A row with NaN or with nothing allowed gives -1.
+
+    logprobs (float32 [rows]), top_ids (int32 [rows, n]) and top_logprobs (float32) get log-probabilities of the chosen and of the n likeliest tokens, taken before temperature and cuts.
+    """
+
+def set_sampling_seed(seed: SupportsIndex) -> None:
+    """Starts the draws of calls without a seed over."""
+
+def sample_token_gpu(logits: GPUArray, temperature: pygpukit.typing.Number = 1.0, top_k: SupportsIndex = 0, top_p: pygpukit.typing.Number = 1.0) -> int:
+    """The token of one row of logits as an int. Waits; sample does not."""
+
+def sample_greedy(logits: GPUArray) -> int:
+    """The likeliest token of one row, the lowest of equal ones. Waits."""
+
+def sample_multinomial(logits: GPUArray, temperature: pygpukit.typing.Number) -> int:
+    """A token of one row, drawn from all. Waits."""
+
+def sample_topk(logits: GPUArray, top_k: SupportsIndex, temperature: pygpukit.typing.Number) -> int:
+    """A token of one row, drawn from the k likeliest. Waits."""
+
+def sample_topp(logits: GPUArray, top_p: pygpukit.typing.Number, temperature: pygpukit.typing.Number) -> int:
+    """
+    A token of one row, drawn from the fewest likeliest that reach top_p together. Waits.
+    """
+
+def sample_topk_to_buf_ptr(logits: GPUArray, result_buf: GPUArray, random_val_buf: GPUArray, top_k: SupportsIndex, temperature: pygpukit.typing.Number) -> None:
+    """
+    result_buf[0] (int32) = a token of the k likeliest, drawn by the uniform number random_val_buf[0] (float32). Can be captured.
+    """
+
 def softmax(input: GPUArray, axis: SupportsIndex = -1, *, out: GPUArray | None = None) -> GPUArray:
     """exp(x) / sum(exp(x)) along an axis, safe for large x."""
+
+def sort(x: GPUArray, *, axis: SupportsIndex | None = -1, descending: bool = False, stable: bool = True, out: GPUArray | None = None) -> GPUArray:
+    """
+    x in order along an axis; axis=None flattens it. Stable; NaN comes last, or first when descending.
+    """
+
+def argsort(x: GPUArray, *, axis: SupportsIndex | None = -1, descending: bool = False, stable: bool = True, out: GPUArray | None = None) -> GPUArray:
+    """Where the elements of sort() come from, as int64."""
+
+def topk(x: GPUArray, k: SupportsIndex, *, axis: SupportsIndex = -1, largest: bool = True) -> tuple[GPUArray, GPUArray]:
+    """
+    (values, indices) of the k largest elements along an axis in order; largest=False gives the smallest.
+    """
+
+def searchsorted(x1: GPUArray, x2: GPUArray, *, side: str = 'left', sorter: GPUArray | None = None, out: GPUArray | None = None) -> GPUArray:
+    """
+    Where each of x2 would go into the 1-D x1 to keep it in order, as int64. sorter is an argsort of x1.
+    """
+
+def unique_all(x: GPUArray) -> pygpukit.core.results.UniqueAll:
+    """
+    (values, indices, inverse_indices, counts) of the different values, in order. Waits for the device.
+    """
+
+def unique_counts(x: GPUArray) -> pygpukit.core.results.UniqueCounts:
+    """
+    (values, counts) of the different values, in order. Waits for the device.
+    """
+
+def unique_inverse(x: GPUArray) -> pygpukit.core.results.UniqueInverse:
+    """
+    (values, inverse_indices): x equals values[inverse_indices]. Waits for the device.
+    """
+
+def unique_values(x: GPUArray) -> GPUArray:
+    """
+    The different values in order; every NaN is one of its own. Waits for the device.
+    """
+
+def unique(x: GPUArray) -> GPUArray:
+    """
+    The different values in order; every NaN is one of its own. Waits for the device.
+    """
+
+def isin(x1: GPUArray, x2: GPUArray, *, invert: bool = False) -> GPUArray:
+    """
+    Whether each element of x1 occurs in x2, or does not where invert is true.
+    """

@@ -41,7 +41,7 @@ from pygpukit._core._compat import (
 from pygpukit.compat import products as products
 from pygpukit.compat.products import *  # noqa: F403
 
-__all__ = [
+__all__: list[str] = [
     "add_inplace",
     "allocate_kv_cache",
     "argmax_sample",

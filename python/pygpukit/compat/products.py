@@ -10,7 +10,7 @@ from __future__ import annotations
 from pygpukit._core import GPUArray, bitcast, default_device, grouped_matmul, matmul, quantize, scaled_matmul
 from pygpukit.errors import DTypeError, ShapeError
 
-__all__ = [
+__all__: list[str] = [
     "fp8_available",
     "fp8_fp8_get_scale_sizes",
     "fp8_fp8_sm120_available",

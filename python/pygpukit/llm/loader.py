@@ -26,7 +26,7 @@ def load_model_from_safetensors(
     spec: ModelSpec | None = None,
     repack_weights: bool = True,
     *,
-    device: DeviceLike = None,
+    device: DeviceLike | None = None,
     quantize: DTypeLike | None = None,
     group: int = 0,
 ) -> CausalTransformerModel:

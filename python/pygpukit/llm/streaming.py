@@ -163,7 +163,9 @@ def create_streaming_context(
     if isinstance(strategy, str):
         if strategy not in _STRATEGIES:
             raise ValueError(f"strategy must be simple, sliding_window or auto_lru, got {strategy!r}")
-        strategy = _STRATEGIES[strategy](prefix_template=prefix_template, **options)
+        chosen = _STRATEGIES[strategy](prefix_template=prefix_template, **options)
     elif options:
         raise TypeError("options belong to a strategy given by name")
-    return LayerStreamingContext(loader, strategy, num_layers, prefix_template)
+    else:
+        chosen = strategy
+    return LayerStreamingContext(loader, chosen, num_layers, prefix_template)

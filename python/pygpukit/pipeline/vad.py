@@ -93,7 +93,8 @@ class AudioBuffer:
     def get_audio(self, duration: float | None = None) -> Samples:
         """A copy of the last ``duration`` seconds, or of all there is."""
         count = self._samples.size if duration is None else int(duration * self.sample_rate)
-        return self._samples[max(0, self._samples.size - count) :].copy()
+        last: Samples = self._samples[max(0, self._samples.size - count) :].copy()
+        return last
 
     def clear(self) -> None:
         """Forgets what is there."""

@@ -188,7 +188,7 @@ class VoicePipeline:
 
     def _answer(self, heard: Sequence[Samples]) -> Iterator[Samples]:
         for audio in heard:
-            if self._state is PipelineState.IDLE:
+            if self.state is PipelineState.IDLE:  # stopped by who hears
                 return
             stop = self._stop = threading.Event()
             try:

@@ -187,10 +187,8 @@ std::optional<ScaledGemm90Plan> plan_scaled_gemm90(const ScaledProduct& p) {
 }
 
 void launch_scaled_gemm90(const ScaledProduct& p, const ScaledGemm90Plan& plan) {
-  const Gemm90Epilogue epilogue{.alpha = p.space.alpha,
-                                .activation = ActivationCode::none,
-                                .scale_m = plan.scale_m,
-                                .scale_n = plan.scale_n};
+  const Gemm90Epilogue epilogue{
+      .alpha = p.space.alpha, .activation = ActivationCode::none, .scale_m = plan.scale_m, .scale_n = plan.scale_n};
   if (plan.swap_ab)
     launch_few(p, plan.out, plan.blocked, epilogue);
   else

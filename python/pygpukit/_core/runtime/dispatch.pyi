@@ -448,10 +448,10 @@ class KernelDispatcher:
     @property
     def max_in_flight(self) -> int: ...
 
-    def queue(self, kernel_handle: int, config: LaunchConfig, args: Sequence[int] | None = None, task_id: str | None = None, priority: int = 0) -> int:
+    def queue(self, kernel_handle: int, config: LaunchConfig, args: Sequence[int] | None | None = None, task_id: str | None = None, priority: int = 0) -> int:
         """Asks for a launch; returns its id."""
 
-    def queue_for_task(self, task_id: str, kernel_handle: int, config: LaunchConfig, args: Sequence[int] | None = None) -> int: ...
+    def queue_for_task(self, task_id: str, kernel_handle: int, config: LaunchConfig, args: Sequence[int] | None | None = None) -> int: ...
 
     def get_ready(self, max: int) -> list[KernelLaunchRequest]:
         """What may be launched now. Changes nothing."""

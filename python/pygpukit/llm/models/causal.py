@@ -39,13 +39,14 @@ class CausalTransformerModel:
         position_embed: GPUArray | None = None,
         spec: ModelSpec | None = None,
     ):
-        self._set_up(_Transformer(config, embed_tokens, blocks, final_norm, lm_head, position_embed), spec)
-        self._blocks = list(blocks)
+        self._set_up(_Transformer(config, embed_tokens, blocks, final_norm, lm_head, position_embed), spec, list(blocks))
 
-    def _set_up(self, core: _Transformer, spec: ModelSpec | None) -> None:
+    def _set_up(
+        self, core: _Transformer, spec: ModelSpec | None, blocks: list[TransformerBlock] | None = None
+    ) -> None:
         self._core = core
         self._engine: Engine | None = None
-        self._blocks: list[TransformerBlock] | None = None
+        self._blocks = blocks
         self._decoder: Decoder | None = None
         self.spec = spec
 
@@ -55,7 +56,7 @@ class CausalTransformerModel:
         path: PathLike,
         dtype: DTypeLike | None = "float32",
         *,
-        device: DeviceLike = None,
+        device: DeviceLike | None = None,
         quantize: DTypeLike | None = None,
         group: int = 0,
         spec: ModelSpec | None = None,
@@ -248,12 +249,12 @@ class CausalTransformerModel:
 
     def snapshot_kv_cache(self) -> list[tuple[Any, Any]]:
         """The fixed caches as NumPy arrays, a pair a layer."""
-        return [(_numpy(block.attn._k_cache), _numpy(block.attn._v_cache)) for block in self.blocks]
+        return [(_numpy(k), _numpy(v)) for k, v in map(_fixed_cache, self.blocks)]
 
     def restore_kv_cache(self, snapshot: Sequence[tuple[Any, Any]]) -> None:
         """Writes what snapshot_kv_cache gave back to the caches."""
         for block, pair in zip(self.blocks, snapshot, strict=True):
-            for cache, values in zip((block.attn._k_cache, block.attn._v_cache), pair, strict=True):
+            for cache, values in zip(_fixed_cache(block), pair, strict=True):
                 copy_to(from_numpy(values, device=cache.device).astype(cache.dtype), cache)
 
     def init_decode_graph(self, max_seq_len: int = 512) -> None:
@@ -322,6 +323,13 @@ class CausalTransformerModel:
             kept = Engine.for_requests(self._core, tokens, logprobs=logprobs, top_logprobs=top_logprobs)
             self._engine = kept
         return kept
+
+
+def _fixed_cache(block: TransformerBlock) -> tuple[GPUArray, GPUArray]:
+    k, v = block.attn._k_cache, block.attn._v_cache
+    if k is None or v is None:
+        raise RuntimeError("a layer has no fixed cache: call its attn.init_fixed_cache first")
+    return k, v
 
 
 def _numpy(cache: GPUArray) -> Any:
