@@ -146,6 +146,9 @@ def test_lookahead_of_the_model(stories, text):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_snapshot(device, assets, text, dtype):
     model = llm.load_model_from_safetensors(assets / "stories260K", dtype=dtype)
+    for use in (model.snapshot_kv_cache, model.decoder):
+        with pytest.raises(RuntimeError, match="init_fixed_cache"):
+            use()
     model.init_fixed_cache(64)
     model.prefill_fixed_cache(text[:20])
     snapshot = model.snapshot_kv_cache()
