@@ -70,10 +70,10 @@ std::string snapshot(const std::string& model) {
 
 }  // namespace
 
-std::string find_model(const std::string& name) {
+std::string find_model(const std::string& name, const std::string& cache) {
   if (files::is_file(name) || files::is_folder(name)) return name;
   std::string looked;
-  if (const auto hub = hub_folder(); hub && is_model_name(name)) {
+  if (const auto hub = cache.empty() ? hub_folder() : cache; hub && is_model_name(name)) {
     std::string folder = "models--" + name;
     if (const size_t slash = folder.find('/'); slash != std::string::npos) folder.replace(slash, 1, "--");
     const std::string model = files::join(*hub, folder);

@@ -228,11 +228,12 @@ void bind_safetensors(nb::module_& parent) {
       "path"_a, "tensors"_a, "metadata"_a = nb::none(), "Writes arrays by name. All or nothing.");
   m.def(
       "find_model",
-      [](PathArg name) {
+      [](PathArg name, Shown<"pygpukit.typing.PathLike | None"> cache_dir) {
         const std::string text = to_path("find_model", name);
-        return in_scope([&] { return io::find_model(text); });
+        const std::string cache = cache_dir.is_none() ? std::string() : to_path("find_model", cache_dir);
+        return in_scope([&] { return io::find_model(text, cache); });
       },
-      "name"_a,
+      "name"_a, "cache_dir"_a = nb::none(),
       "The path of a model: `name` itself where it exists, else its folder in the Hugging Face cache of this disk.");
 }
 

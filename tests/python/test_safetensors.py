@@ -329,6 +329,9 @@ def test_model_of_the_cache(hub):
     (hub / "refs" / "main").write_text("bbb\n")
     assert io.find_model("owner/small") == str(hub / "snapshots" / "bbb")
     assert load_safetensors("owner/small").tensor_names == ["x"]
+    assert io.find_model("owner/small", hub.parent) == io.find_model("owner/small")
+    with pytest.raises(OSError, match="nor the model in .*elsewhere"):
+        io.find_model("owner/small", hub.parent / "elsewhere")
     (hub / "refs" / "main").write_text("../../..")
     with pytest.raises(FormatError, match="name of a revision"):
         io.find_model("owner/small")

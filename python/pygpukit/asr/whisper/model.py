@@ -62,14 +62,6 @@ def download_model(model_id: str, cache_dir: str | os.PathLike[str] | None = Non
     return str(snapshot_download(model_id, cache_dir=folder, allow_patterns=patterns))
 
 
-def _find(path_or_id: str | os.PathLike[str], cache_dir: str | os.PathLike[str] | None) -> str:
-    if cache_dir is not None and not os.path.exists(path_or_id):
-        from huggingface_hub import snapshot_download
-
-        return str(snapshot_download(str(path_or_id), cache_dir=os.fspath(cache_dir), local_files_only=True))
-    return find_model(path_or_id)
-
-
 def load_safetensors(path: str | os.PathLike[str]) -> dict[str, GPUArray]:
     """Every tensor of a file, an index or a folder."""
     file = open_safetensors(path)
@@ -80,7 +72,7 @@ def load_whisper_model(
     path_or_id: str | os.PathLike[str], cache_dir: str | os.PathLike[str] | None = None
 ) -> tuple[WhisperConfig, WhisperWeights]:
     """The configuration and weights of a folder, or of a model in the Hugging Face cache of this disk."""
-    weights = WhisperWeights.from_safetensors(_find(path_or_id, cache_dir))
+    weights = WhisperWeights.from_safetensors(find_model(path_or_id, cache_dir))
     return weights.config, weights
 
 
@@ -124,7 +116,7 @@ class WhisperModel:
         ``dtype`` is float32 on the CPU and float16 on a GPU when it is not given. ``quantize`` packs the matrices of
         the layers as int8, float8_e4m3, ...
         """
-        path = _find(model_path_or_id, cache_dir)
+        path = find_model(model_path_or_id, cache_dir)
         return cls(Whisper(path, device=device, dtype=dtype, quantize=quantize), WhisperTokenizer(path))
 
     @property
