@@ -95,3 +95,34 @@ def test_polar_spectra_errors(device):
         _audio.spectrum_from_logs(gp.zeros((3, 4)))
     with pytest.raises(TypeError, match="spectrum"):
         _audio.magnitude_phase(gp.zeros((3, 4)))
+
+
+def test_captured(device, rng):
+    f0, noise = (
+        gp.from_numpy(rng.uniform(80, 400, 12).astype("f4")),
+        gp.from_numpy(rng.normal(size=(3600, 4)).astype("f4")),
+    )
+    source, spectrum, samples = gp.empty((3600,)), gp.empty((721, 11), dtype="complex64"), gp.empty((3600,))
+    parts = gp.empty((22, 721))
+
+    def run():
+        _audio.harmonic_source(f0, MIX, BIAS, noise, out=source)
+        _audio.stft(source, 20, 5, out=spectrum)
+        _audio.magnitude_phase(spectrum, out=parts)
+        _audio.spectrum_from_logs(parts, out=spectrum)
+        _audio.istft(spectrum, 20, 5, length=3600, out=samples)
+
+    run()
+    eager = samples.to_numpy()
+    graph = gp.CudaGraph()
+    with graph.capture():
+        run()
+    gp.copy_to(gp.zeros((3600,)), samples)
+    graph.replay()
+    np.testing.assert_array_equal(samples.to_numpy(), eager)
+    f0 -= 20
+    graph.replay()
+    run_again = samples.to_numpy()
+    run()
+    np.testing.assert_array_equal(samples.to_numpy(), run_again)
+    assert not np.array_equal(run_again, eager)

@@ -197,7 +197,7 @@ class VoicePipeline:
                 self.callback.on_error(error)
                 raise
             finally:
-                if self._stop is stop and self._state is not PipelineState.IDLE:
+                if self._stop is stop and self.state is not PipelineState.IDLE:
                     self._state = PipelineState.LISTENING
 
     def _answer_one(self, audio: Samples, stop: threading.Event) -> Iterator[Samples]:
