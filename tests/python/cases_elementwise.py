@@ -107,7 +107,27 @@ def unary(name, reference, dtypes=FLOATS, **more):
 
 
 def math_case(name, reference, make=normal, ulps=MATH):
-    return unary(name, reference, make=make, ulps=ulps)
+    return unary(name, reference, make=make, ulps=ulps, rejects=("complex64", *STORED))
+
+
+def field_case(name, reference, make=normal, ulps=MATH, complex_ulps=8.0):
+    """A function of complex numbers too; integers count as float64."""
+    return [
+        unary(name, reference, make=make, ulps=ulps, rejects=STORED),
+        unary(name, reference, COMPLEX, ulps={"complex64": 1.0, "complex128": complex_ulps}),
+        unary(
+            name,
+            lambda x: reference(x.astype(np.float64)),
+            ("bool", "int32", "uint8"),
+            make=lambda rng, shape, dtype: (np.abs(make(rng, shape, "float64")) > 0.4).astype(dtype),
+            result_dtype=lambda dtype: "float64",
+            ulps=4.0,
+        ),
+    ]
+
+
+def complex_sign(x):
+    return np.where(x == 0, 0, x / np.abs(np.where(x == 0, 1, x)))
 
 
 CASES = [
@@ -141,10 +161,15 @@ CASES = [
         FLOATS,
         makes=(uniform(0.1, 4), normal),
         aliases=("power",),
-        rejects=("bool", "complex64"),
+        rejects=("bool",),
         ulps={"float32": 8.0, "float64": 4.0},
     ),
     binary("pow", np.power, INTEGERS, makes=(normal, uniform(0, 9))),
+    binary("pow", np.power, COMPLEX, ulps={"complex64": 2.0, "complex128": 32.0}),
+    binary("hypot", np.hypot, FLOATS, ulps=MATH, rejects=("int32", "bool", "complex64")),
+    binary("copysign", np.copysign, FLOATS, make=with_specials, rejects=("int32", "bool", "complex64")),
+    binary("logaddexp", np.logaddexp, FLOATS, make=uniform(1, 9), ulps=MATH, rejects=("int32", "bool", "complex64")),
+    OpCase("nextafter", np.nextafter, ("float64",), 2, make=with_specials, rejects=("int32", "bool", "complex64")),
     binary("atan2", np.arctan2, FLOATS, ulps=MATH, rejects=("int32", "bool", "complex64")),
     binary("equal", np.equal, ARITHMETIC, make=with_ties, result_dtype=as_bool, rejects=STORED),
     binary("not_equal", np.not_equal, ARITHMETIC, make=with_ties, result_dtype=as_bool, rejects=STORED),
@@ -187,7 +212,9 @@ CASES = [
         rejects=("bool", *STORED),
         ulps={"complex64": 2.0, "complex128": 2.0},
     ),
-    unary("sign", sign, NUMBERS, make=with_specials, rejects=("bool", "complex64", *STORED)),
+    unary("sign", sign, NUMBERS, make=with_specials, rejects=("bool", *STORED)),
+    unary("sign", complex_sign, COMPLEX, ulps={"complex64": 2.0, "complex128": 4.0}),
+    unary("conj", np.conj, NUMBERS + COMPLEX, rejects=("bool", *STORED)),
     unary(
         "square",
         integer_square,
@@ -207,33 +234,38 @@ CASES = [
     unary("relu2", lambda x: np.square(np.maximum(x, x.dtype.type(0))), NUMBERS, rejects=("bool", "complex64")),
     unary("floor", np.floor, FLOATS, make=halves, rejects=("bool", "complex64")),
     unary("ceil", np.ceil, FLOATS, make=halves, rejects=("bool", "complex64")),
-    unary("round", np.rint, FLOATS, make=halves, rejects=("bool", "complex64")),
+    unary("round", np.rint, FLOATS, make=halves, rejects=("bool", *STORED)),
+    unary("round", np.rint, COMPLEX),
     unary("trunc", np.trunc, FLOATS, make=halves, rejects=("bool", "complex64")),
     unary("floor", lambda x: x, SIGNED, rejects=()),
     unary("ceil", lambda x: x, INTEGERS, rejects=()),
     unary("round", lambda x: x, INTEGERS, rejects=()),
     unary("trunc", lambda x: x, SIGNED, rejects=()),
-    math_case("exp", np.exp, uniform(-9, 9)),
-    math_case("expm1", np.expm1),
-    math_case("log", np.log, uniform(1e-3, 50)),
-    math_case("log1p", np.log1p, uniform(-0.9, 9)),
-    math_case("log2", np.log2, uniform(1e-3, 50)),
-    math_case("log10", np.log10, uniform(1e-3, 50)),
-    math_case("sqrt", np.sqrt, uniform(0, 99), 1.0),
+    *field_case("exp", np.exp, uniform(-9, 9)),
+    *field_case("expm1", np.expm1),
+    *field_case("log", np.log, uniform(1e-3, 50)),
+    *field_case("log1p", np.log1p, uniform(-0.9, 9), complex_ulps=2.0**20),  # |1 + z| near 1 cancels
+    *field_case("log2", np.log2, uniform(1e-3, 50)),
+    *field_case("log10", np.log10, uniform(1e-3, 50)),
+    *field_case("sqrt", np.sqrt, uniform(0, 99), 1.0),
     math_case("rsqrt", lambda x: 1 / np.sqrt(x), uniform(1e-2, 99)),
-    math_case("sin", np.sin, uniform(-20, 20)),
-    math_case("cos", np.cos, uniform(-20, 20)),
-    math_case("tan", np.tan, uniform(-20, 20), {"float32": 8.0, "float64": 4.0}),
-    math_case("asin", np.arcsin, uniform(-1, 1)),
-    math_case("acos", np.arccos, uniform(-1, 1)),
-    math_case("atan", np.arctan),
-    math_case("sinh", np.sinh),
-    math_case("cosh", np.cosh),
-    math_case("tanh", np.tanh),
+    *field_case("sin", np.sin, uniform(-20, 20)),
+    *field_case("cos", np.cos, uniform(-20, 20)),
+    *field_case("tan", np.tan, uniform(-20, 20), {"float32": 8.0, "float64": 4.0}),
+    *field_case("asin", np.arcsin, uniform(-1, 1)),
+    *field_case("acos", np.arccos, uniform(-1, 1)),
+    *field_case("atan", np.arctan),
+    *field_case("sinh", np.sinh),
+    *field_case("cosh", np.cosh),
+    *field_case("tanh", np.tanh),
+    *field_case("asinh", np.arcsinh),
+    *field_case("acosh", np.arccosh, uniform(1, 50)),
+    *field_case("atanh", np.arctanh, uniform(-0.5, 0.5)),
     math_case("erf", erf),
     math_case("sigmoid", sigmoid, ulps={"float32": 4.0, "float64": 4.0}),
     math_case("silu", lambda x: x * sigmoid(x), ulps={"float32": 8.0, "float64": 8.0}),
     math_case("gelu", gelu, uniform(-3, 6), GELU),
+    unary("signbit", np.signbit, FLOATS, make=with_specials, result_dtype=as_bool, rejects=("int32", "complex64")),
     unary("isnan", np.isnan, ARITHMETIC, make=with_specials, result_dtype=as_bool),
     unary("isinf", np.isinf, ARITHMETIC, make=with_specials, result_dtype=as_bool),
     unary("isfinite", np.isfinite, ARITHMETIC, make=with_specials, result_dtype=as_bool),
@@ -254,6 +286,9 @@ CASES = [
 ]
 
 DEDICATED = {
+    "isclose": "test_closeness.py::test_isclose",
+    "allclose": "test_closeness.py::test_isclose",
+    "array_equal": "test_closeness.py::test_array_equal",
     "astype": "test_cast.py::test_cast_between_all_dtypes",
     "clip": "test_elementwise.py::test_clip_is_clamp",
     "real": "test_cast.py::test_parts_of_complex",

@@ -77,6 +77,9 @@ GPUKIT_MATH(Acos, 2, acosf(x), acos(x), acos_short(x), acos_short(x))
 GPUKIT_MATH(Atan, 2, atanf(x), atan(x), atan_short(x), atan_short(x))
 GPUKIT_MATH(Sinh, 2, sinhf(x), sinh(x), sinh_short(x), sinh_short(x))
 GPUKIT_MATH(Cosh, 2, coshf(x), cosh(x), cosh_short(x), cosh_short(x))
+GPUKIT_MATH(Asinh, 2, asinhf(x), asinh(x), asinhf(x), asinhf(x))
+GPUKIT_MATH(Acosh, 2, acoshf(x), acosh(x), acoshf(x), acoshf(x))
+GPUKIT_MATH(Atanh, 2, atanhf(x), atanh(x), atanhf(x), atanhf(x))
 GPUKIT_MATH(Tanh, 2, tanh_of(x), tanh(x), tanh_short(x), tanh_short(x))
 /// 1 / (1 + exp(-x)), and x times it.
 GPUKIT_MATH(Sigmoid, 1, 1.0f / (1.0f + expf(-x)), 1.0 / (1.0 + exp(-x)), reciprocal_approx(1.0f + exp_short(-x)),

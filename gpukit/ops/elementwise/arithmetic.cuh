@@ -73,6 +73,12 @@ GPUKIT_DEVICE float pow_of(float x, float y) { return powf(x, y); }
 GPUKIT_DEVICE double pow_of(double x, double y) { return pow(x, y); }
 GPUKIT_DEVICE float atan2_of(float x, float y) { return atan2f(x, y); }
 GPUKIT_DEVICE double atan2_of(double x, double y) { return atan2(x, y); }
+GPUKIT_DEVICE float hypot_of(float x, float y) { return hypotf(x, y); }
+GPUKIT_DEVICE double hypot_of(double x, double y) { return hypot(x, y); }
+GPUKIT_DEVICE float nextafter_of(float x, float y) { return nextafterf(x, y); }
+GPUKIT_DEVICE double nextafter_of(double x, double y) { return nextafter(x, y); }
+GPUKIT_DEVICE float log1p_exp_of(float x) { return log1pf(expf(x)); }
+GPUKIT_DEVICE double log1p_exp_of(double x) { return log1p(exp(x)); }
 
 struct Add {
   static constexpr int kCost = 0;
@@ -241,6 +247,49 @@ struct Atan2 {
   template <typename T>
   static GPUKIT_DEVICE T apply(T a, T b) {
     return atan2_of(a, b);
+  }
+};
+
+struct Hypot {
+  static constexpr int kCost = 2;
+  template <typename T>
+  static GPUKIT_DEVICE T apply(T a, T b) {
+    return hypot_of(a, b);
+  }
+};
+
+struct CopySign {
+  static constexpr int kCost = 2;
+  template <typename T>
+  static GPUKIT_DEVICE T apply(T a, T b) {
+    return copysign_of(a, b);
+  }
+};
+
+/// log(exp(a) + exp(b)); equal infinities stay.
+struct LogAddExp {
+  static constexpr int kCost = 2;
+  template <typename T>
+  static GPUKIT_DEVICE T apply(T a, T b) {
+    if (a == b) return a + T(0.69314718055994530942);
+    return (a > b ? a : b) + log1p_exp_of(-abs_of(a - b));
+  }
+};
+
+/// The neighbour of `a` on the side of `b`, by the bits of 16-bit floats.
+struct NextAfter {
+  static constexpr int kCost = 2;
+  template <typename T>
+  static GPUKIT_DEVICE T apply(T a, T b) {
+    return nextafter_of(a, b);
+  }
+  static GPUKIT_DEVICE uint16_t of_bits(uint16_t a, uint16_t b, uint16_t infinity) {
+    const int size_a = a & 0x7fff, size_b = b & 0x7fff;
+    if (size_a > infinity) return a;
+    if (size_b > infinity || a == b || (size_a == 0 && size_b == 0)) return b;
+    if (size_a == 0) return static_cast<uint16_t>((b & 0x8000) | 1);
+    const bool away = ((a ^ b) & 0x8000) == 0 && size_a < size_b;
+    return static_cast<uint16_t>(away ? a + 1 : a - 1);
   }
 };
 

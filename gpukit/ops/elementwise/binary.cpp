@@ -88,6 +88,12 @@ void submit(const Function& f, DType dtype, const Array& out, ElementInput a, El
   if (f.swaps) std::swap(a, b);
   BinaryOp op = dtype == DType::boolean ? on_bool(f.op) : f.op;
   if (op == BinaryOp::shift_right && is_signed_integer(dtype)) op = BinaryOp::shift_right_signed;
+  if (op == BinaryOp::power && is_complex(dtype)) {
+    switch (out.device().kind) {
+      case DeviceKind::cpu: return cpu::complex_power(out, a, b);
+      case DeviceKind::cuda: return cuda::complex_power(out, a, b);
+    }
+  }
   switch (out.device().kind) {
     case DeviceKind::cpu: cpu::binary(op, dtype, out, a, b); break;
     case DeviceKind::cuda: cuda::binary(op, dtype, out, a, b); break;
@@ -200,8 +206,12 @@ GPUKIT_BINARY(minimum, BinaryOp::minimum, Takes::real)
 GPUKIT_BINARY(maximum, BinaryOp::maximum, Takes::real)
 GPUKIT_BINARY(remainder, BinaryOp::remainder, Takes::number)
 GPUKIT_BINARY(floor_divide, BinaryOp::floor_divide, Takes::number)
-GPUKIT_BINARY(power, BinaryOp::power, Takes::number)
+GPUKIT_BINARY(power, BinaryOp::power, Takes::no_bool)
 GPUKIT_BINARY(atan2, BinaryOp::atan2, Takes::floating)
+GPUKIT_BINARY(hypot, BinaryOp::hypot, Takes::floating)
+GPUKIT_BINARY(copysign, BinaryOp::copysign, Takes::floating)
+GPUKIT_BINARY(logaddexp, BinaryOp::logaddexp, Takes::floating)
+GPUKIT_BINARY(nextafter, BinaryOp::nextafter, Takes::floating)
 GPUKIT_BINARY(equal, BinaryOp::equal, Takes::arithmetic, true)
 GPUKIT_BINARY(not_equal, BinaryOp::not_equal, Takes::arithmetic, true)
 GPUKIT_BINARY(less, BinaryOp::less, Takes::real, true)

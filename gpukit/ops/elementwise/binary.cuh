@@ -41,6 +41,26 @@ struct Binary {
       return store<T>(F::apply(load(a), load(b)));
   }
 };
+template <>
+struct Binary<NextAfter, half> {
+  using A = half;
+  using B = half;
+  using Out = half;
+  static constexpr int kCost = NextAfter::kCost;
+  static GPUKIT_DEVICE half apply(half a, half b, const MapArgs&) {
+    return {NextAfter::of_bits(a.bits, b.bits, 0x7c00)};
+  }
+};
+template <>
+struct Binary<NextAfter, bfloat16> {
+  using A = bfloat16;
+  using B = bfloat16;
+  using Out = bfloat16;
+  static constexpr int kCost = NextAfter::kCost;
+  static GPUKIT_DEVICE bfloat16 apply(bfloat16 a, bfloat16 b, const MapArgs&) {
+    return {NextAfter::of_bits(a.bits, b.bits, 0x7f80)};
+  }
+};
 template <typename F, typename T>
 struct Compare {
   using A = T;
@@ -91,7 +111,15 @@ struct CostlyGroup {
       case BinaryOp::power: return body(Binary<Power, T>{});
       default: break;
     }
-    if constexpr (NumberTraits<compute_t<T>>::kFloat) body(Binary<Atan2, T>{});
+    if constexpr (NumberTraits<compute_t<T>>::kFloat) {
+      switch (static_cast<BinaryOp>(code)) {
+        case BinaryOp::atan2: return body(Binary<Atan2, T>{});
+        case BinaryOp::hypot: return body(Binary<Hypot, T>{});
+        case BinaryOp::copysign: return body(Binary<CopySign, T>{});
+        case BinaryOp::logaddexp: return body(Binary<LogAddExp, T>{});
+        default: return body(Binary<NextAfter, T>{});
+      }
+    }
   }
 };
 

@@ -21,10 +21,15 @@ Array maximum(const Operand& a, const Operand& b, const Array* out = nullptr);
 /// Integers and floats; the sign of the divisor, rounding towards minus infinity. Integer division by zero gives 0.
 Array remainder(const Operand& a, const Operand& b, const Array* out = nullptr);
 Array floor_divide(const Operand& a, const Operand& b, const Array* out = nullptr);
-/// Integers and floats. Integers wrap; a negative integer exponent gives the power cut to an integer (0, 1 or -1).
+/// Integers, floats, complex. Integers wrap; a negative integer exponent gives the power cut to an integer (0, 1 or
+/// -1).
 Array power(const Operand& a, const Operand& b, const Array* out = nullptr);
-/// Floats.
+/// Floats. logaddexp is log(exp(a) + exp(b)); nextafter the neighbour of a on the side of b.
 Array atan2(const Operand& a, const Operand& b, const Array* out = nullptr);
+Array hypot(const Operand& a, const Operand& b, const Array* out = nullptr);
+Array copysign(const Operand& a, const Operand& b, const Array* out = nullptr);
+Array logaddexp(const Operand& a, const Operand& b, const Array* out = nullptr);
+Array nextafter(const Operand& a, const Operand& b, const Array* out = nullptr);
 
 /// bool results. The first two take every arithmetic dtype, the others no complex ones.
 Array equal(const Operand& a, const Operand& b, const Array* out = nullptr);

@@ -10,6 +10,15 @@ struct Element {
   static T of(T x, T y) { return store<T>(F::apply(load(x), load(y))); }
 };
 
+template <>
+struct Element<NextAfter, half> {
+  static half of(half x, half y) { return {NextAfter::of_bits(x.bits, y.bits, 0x7c00)}; }
+};
+template <>
+struct Element<NextAfter, bfloat16> {
+  static bfloat16 of(bfloat16 x, bfloat16 y) { return {NextAfter::of_bits(x.bits, y.bits, 0x7f80)}; }
+};
+
 template <typename F, typename T>
 void run(const char* name, const Array& out, const ElementInput& a, const ElementInput& b) {
   map_rows(name, out, {a, b}, map2_row<Element<F, T>, T, T, T>);
@@ -27,7 +36,11 @@ void run_float(BinaryOp op, const Array& out, const ElementInput& a, const Eleme
     case BinaryOp::remainder: return run<Remainder, T>("remainder", out, a, b);
     case BinaryOp::floor_divide: return run<FloorDivide, T>("floor_divide", out, a, b);
     case BinaryOp::power: return run<Power, T>("power", out, a, b);
-    default: return run<Atan2, T>("atan2", out, a, b);
+    case BinaryOp::atan2: return run<Atan2, T>("atan2", out, a, b);
+    case BinaryOp::hypot: return run<Hypot, T>("hypot", out, a, b);
+    case BinaryOp::copysign: return run<CopySign, T>("copysign", out, a, b);
+    case BinaryOp::logaddexp: return run<LogAddExp, T>("logaddexp", out, a, b);
+    default: return run<NextAfter, T>("nextafter", out, a, b);
   }
 }
 

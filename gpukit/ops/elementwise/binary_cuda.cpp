@@ -35,7 +35,8 @@ const jit::KernelSet integer_kernels(
 const jit::KernelSet float_kernels(kSource,
                                    names("Binary",
                                          {"Add", "Subtract", "Multiply", "Divide", "Minimum", "Maximum", "Remainder",
-                                          "FloorDivide", "Power", "Atan2"},
+                                          "FloorDivide", "Power", "Atan2", "Hypot", "CopySign", "LogAddExp",
+                                          "NextAfter"},
                                          {"ArithmeticGroup", "CostlyGroup"}),
                                    kFloats);
 const jit::KernelSet complex_kernels(kSource,
@@ -108,7 +109,7 @@ MapKernels binary_kernels(BinaryOp op, DType dtype) {
   if (is_complex(dtype)) return at(complex_kernels, dtype, {number, 4, 0}, tiled_arithmetic);
   if (is_integer(dtype)) return at(integer_kernels, dtype, integer_place(op), tiled_arithmetic);
   const bool costly = op >= BinaryOp::remainder;
-  const int strided = costly ? 11 : 10;
+  const int strided = costly ? 15 : 14;
   int cost = costly ? 2 : 0;
   if (op == BinaryOp::power) cost = 3;
   return at(float_kernels, dtype, {number, strided, cost}, tiled_arithmetic);

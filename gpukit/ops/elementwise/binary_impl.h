@@ -15,12 +15,15 @@ void binary_integer(BinaryOp op, DType dtype, const Array& out, const ElementInp
 void binary_real(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b);
 void binary_compare(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b);
 void binary_bitwise(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b);
+/// complex_math.cuh's.
+void complex_power(const Array& out, const ElementInput& a, const ElementInput& b);
 }  // namespace cpu
 
 namespace cuda {
 /// The kernels of one function; their `cost` must be the contiguous kernel's kCost.
 MapKernels binary_kernels(BinaryOp op, DType dtype);
 void binary(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b);
+void complex_power(const Array& out, const ElementInput& a, const ElementInput& b);
 }  // namespace cuda
 
 }  // namespace gpukit

@@ -7,7 +7,7 @@ namespace gpukit {
 // clang-format off
 enum class BinaryOp : int32_t {
   add, subtract, multiply, divide, minimum, maximum,
-  remainder, floor_divide, power, atan2,
+  remainder, floor_divide, power, atan2, hypot, copysign, logaddexp, nextafter,
   equal, not_equal, less, less_equal,
   bitwise_and, bitwise_or, bitwise_xor, shift_left, shift_right, shift_right_signed,
 };
@@ -15,9 +15,9 @@ enum class BinaryOp : int32_t {
 enum class UnaryOp : int32_t {
   negative, abs, sign, square, relu, relu2, reciprocal, floor, ceil, round, trunc,
   exp, expm1, log, log1p, log2, log10, sqrt, rsqrt, sigmoid, silu, gelu, tanh, erf,
-  sin, cos, tan, asin, acos, atan, sinh, cosh,
-  isnan, isinf, isfinite,
-  clamp,
+  sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh,
+  isnan, isinf, isfinite, signbit,
+  clamp, conj,
 };
 // clang-format on
 

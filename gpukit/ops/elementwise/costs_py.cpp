@@ -21,7 +21,7 @@ bool has_kernel(BinaryOp op, DType dtype) {
   if (op >= BinaryOp::bitwise_and) return is_integer(dtype);
   if (op >= BinaryOp::equal) return !is_complex(dtype) || op <= BinaryOp::not_equal;
   if (is_complex(dtype)) return op <= BinaryOp::divide;
-  if (is_integer(dtype)) return op != BinaryOp::divide && op != BinaryOp::atan2;
+  if (is_integer(dtype)) return op != BinaryOp::divide && op <= BinaryOp::power;
   return is_floating(dtype);
 }
 
@@ -29,7 +29,8 @@ bool has_kernel(UnaryOp op, DType dtype) {
   if (is_floating(dtype)) return true;
   if (is_integer(dtype)) return op <= UnaryOp::relu2;
   if (!is_complex(dtype)) return false;
-  return op == UnaryOp::negative || op == UnaryOp::square || op == UnaryOp::reciprocal || op >= UnaryOp::isnan;
+  return op == UnaryOp::negative || op == UnaryOp::square || op == UnaryOp::reciprocal ||
+         (op >= UnaryOp::isnan && op <= UnaryOp::isfinite);
 }
 
 template <typename Op, typename Kernels>
@@ -49,7 +50,7 @@ void add_costs(std::vector<Cost>& costs, Op last, Kernels&& kernels) {
 std::vector<Cost> map_costs() {
   std::vector<Cost> costs;
   add_costs(costs, BinaryOp::shift_right_signed, cuda::binary_kernels);
-  add_costs(costs, UnaryOp::isfinite, cuda::unary_kernels);
+  add_costs(costs, UnaryOp::signbit, cuda::unary_kernels);
   return costs;
 }
 

@@ -1,3 +1,4 @@
+#include "gpukit/array/host.h"
 #include "gpukit/ops/elementwise/binary.h"
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/copy.h"
@@ -65,6 +66,10 @@ void bind_binary_functions(nb::module_& m) {
   binary<&minimum>(m, "minimum", "The smaller of a and b; NaN in either comes through.");
   binary<&maximum>(m, "maximum", "The larger of a and b; NaN in either comes through.");
   binary<&atan2>(m, "atan2", "The angle of the point (b, a), in radians.");
+  binary<&gpukit::hypot>(m, "hypot", "sqrt(a * a + b * b), without overflow on the way.");
+  binary<&gpukit::copysign>(m, "copysign", "The magnitude of a with the sign of b.");
+  binary<&logaddexp>(m, "logaddexp", "log(exp(a) + exp(b)), without overflow on the way.");
+  binary<&gpukit::nextafter>(m, "nextafter", "The next number after a on the side of b.");
 
   binary<&equal>(m, "equal", "a == b, as bool.");
   binary<&not_equal>(m, "not_equal", "a != b, as bool.");
@@ -89,7 +94,8 @@ void bind_unary_functions(nb::module_& m) {
   unary<&negative>(m, "negative", "-a.", "neg");
   unary<&positive>(m, "positive", "A copy of a.");
   unary<&absolute>(m, "abs", "The magnitude; complex gives the real dtype.", "absolute");
-  unary<&sign>(m, "sign", "-1, 0 or 1; NaN stays.");
+  unary<&gpukit::conj>(m, "conj", "The complex conjugate; real numbers are copied.");
+  unary<&sign>(m, "sign", "-1, 0 or 1; NaN stays. Complex: a / |a|.");
   unary<&square>(m, "square", "a * a.");
   unary<&reciprocal>(m, "reciprocal", "1 / a of floats and complex.");
   unary<&relu>(m, "relu", "max(a, 0); NaN stays.");
@@ -99,23 +105,26 @@ void bind_unary_functions(nb::module_& m) {
   unary<&round>(m, "round", "Rounded to the nearest integer, halves to the even one.");
   unary<&trunc>(m, "trunc", "Rounded towards zero.");
 
-  unary<&exp>(m, "exp", "e ** a. Float dtypes.");
-  unary<&expm1>(m, "expm1", "e ** a - 1, exact near 0. Float dtypes.");
-  unary<&log>(m, "log", "Natural logarithm. Float dtypes.");
-  unary<&log1p>(m, "log1p", "log(1 + a), exact near 0. Float dtypes.");
-  unary<&log2>(m, "log2", "Logarithm to base 2. Float dtypes.");
-  unary<&log10>(m, "log10", "Logarithm to base 10. Float dtypes.");
-  unary<&sqrt>(m, "sqrt", "Square root. Float dtypes.");
+  unary<&exp>(m, "exp", "e ** a. Float and complex dtypes; integers give float64.");
+  unary<&expm1>(m, "expm1", "e ** a - 1, exact near 0. Float and complex dtypes; integers give float64.");
+  unary<&log>(m, "log", "Natural logarithm. Float and complex dtypes; integers give float64.");
+  unary<&log1p>(m, "log1p", "log(1 + a), exact near 0. Float and complex dtypes; integers give float64.");
+  unary<&log2>(m, "log2", "Logarithm to base 2. Float and complex dtypes; integers give float64.");
+  unary<&log10>(m, "log10", "Logarithm to base 10. Float and complex dtypes; integers give float64.");
+  unary<&sqrt>(m, "sqrt", "Square root. Float and complex dtypes; integers give float64.");
   unary<&rsqrt>(m, "rsqrt", "1 / sqrt(a). Float dtypes.");
-  unary<&sin>(m, "sin", "Sine of radians. Float dtypes.");
-  unary<&cos>(m, "cos", "Cosine of radians. Float dtypes.");
-  unary<&tan>(m, "tan", "Tangent of radians. Float dtypes.");
-  unary<&asin>(m, "asin", "Inverse sine. Float dtypes.");
-  unary<&acos>(m, "acos", "Inverse cosine. Float dtypes.");
-  unary<&atan>(m, "atan", "Inverse tangent. Float dtypes.");
-  unary<&sinh>(m, "sinh", "Hyperbolic sine. Float dtypes.");
-  unary<&cosh>(m, "cosh", "Hyperbolic cosine. Float dtypes.");
-  unary<&tanh>(m, "tanh", "Hyperbolic tangent. Float dtypes.");
+  unary<&sin>(m, "sin", "Sine of radians. Float and complex dtypes; integers give float64.");
+  unary<&cos>(m, "cos", "Cosine of radians. Float and complex dtypes; integers give float64.");
+  unary<&tan>(m, "tan", "Tangent of radians. Float and complex dtypes; integers give float64.");
+  unary<&asin>(m, "asin", "Inverse sine. Float and complex dtypes; integers give float64.");
+  unary<&acos>(m, "acos", "Inverse cosine. Float and complex dtypes; integers give float64.");
+  unary<&atan>(m, "atan", "Inverse tangent. Float and complex dtypes; integers give float64.");
+  unary<&sinh>(m, "sinh", "Hyperbolic sine. Float and complex dtypes; integers give float64.");
+  unary<&cosh>(m, "cosh", "Hyperbolic cosine. Float and complex dtypes; integers give float64.");
+  unary<&asinh>(m, "asinh", "Inverse hyperbolic sine. Float and complex dtypes; integers give float64.");
+  unary<&acosh>(m, "acosh", "Inverse hyperbolic cosine. Float and complex dtypes; integers give float64.");
+  unary<&atanh>(m, "atanh", "Inverse hyperbolic tangent. Float and complex dtypes; integers give float64.");
+  unary<&tanh>(m, "tanh", "Hyperbolic tangent. Float and complex dtypes; integers give float64.");
   unary<&erf>(m, "erf", "Error function. Float dtypes.");
   unary<&sigmoid>(m, "sigmoid", "1 / (1 + exp(-a)). Float dtypes.");
   unary<&silu>(m, "silu", "a * sigmoid(a). Float dtypes.");
@@ -124,6 +133,7 @@ void bind_unary_functions(nb::module_& m) {
   unary<&isnan>(m, "isnan", "Whether each element is NaN.");
   unary<&isinf>(m, "isinf", "Whether each element is infinite.");
   unary<&isfinite>(m, "isfinite", "Whether each element is neither NaN nor infinite.");
+  unary<&gpukit::signbit>(m, "signbit", "Whether the sign bit is set, of -0 and NaN too. Float dtypes.");
   unary<&logical_not>(m, "logical_not", "a == 0, as bool.");
   unary<&bitwise_invert>(m, "bitwise_invert", "Every bit of integers; not, of bool.", "invert");
 }
@@ -142,7 +152,7 @@ void bind_others(nb::module_& m) {
   m.def("clamp", &clamp_py, "a"_a, "min_val"_a = nb::none(), "max_val"_a = nb::none(), nb::kw_only(),
         "out"_a = nb::none(),
         "min(max(a, min_val), max_val); NaN comes through. A bound is a number, an array or None.");
-  m.def("clip", &clamp_py, "a"_a, "min"_a = nb::none(), "max"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
+  m.def("clip", &clamp_py, "x"_a, "min"_a = nb::none(), "max"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
         "The array standard's name of clamp.");
   m.def(
       "where",
@@ -157,14 +167,18 @@ void bind_others(nb::module_& m) {
 
   m.def(
       "astype",
-      [](const ArrayObject& x, DTypeArg dtype, bool copy) {
+      [](const ArrayObject& x, DTypeArg dtype, bool copy, DeviceArg device) {
         const Array& input = to_array("astype", "x", x);
         const DType wanted = to_dtype(dtype);
+        const Device where = device.is_none() ? input.device() : to_device(device);
         // Unchanged means the very object.
-        if (!copy && input.dtype() == wanted) return x;
-        return wrap(in_scope([&] { return astype(input, wanted, true); }));
+        if (!copy && input.dtype() == wanted && where == input.device()) return x;
+        return wrap(in_scope([&] {
+          const Array converted = astype(input, wanted, true);
+          return where == input.device() ? converted : to_device(converted, where);
+        }));
       },
-      "x"_a, "dtype"_a, nb::kw_only(), "copy"_a = true,
+      "x"_a, "dtype"_a, nb::kw_only(), "copy"_a = true, "device"_a = nb::none(),
       "x in another dtype. Reals become integers by cutting, NaN by 0, and saturate; complex becomes real only by "
       "real().");
   m.def(

@@ -9,7 +9,19 @@ namespace gpukit {
 
 namespace {
 
+bool is_complex_math(UnaryOp op, DType dtype) {
+  if (!is_complex(dtype)) return false;
+  return (op >= UnaryOp::exp && op < UnaryOp::isnan) || op == UnaryOp::sign || op == UnaryOp::round ||
+         op == UnaryOp::conj;
+}
+
 void submit(UnaryOp op, const Array& out, const Array& a) {
+  if (is_complex_math(op, a.dtype())) {
+    switch (out.device().kind) {
+      case DeviceKind::cpu: return cpu::complex_unary(op, out, a);
+      case DeviceKind::cuda: return cuda::complex_unary(op, out, a);
+    }
+  }
   switch (out.device().kind) {
     case DeviceKind::cpu: cpu::unary(op, out, a); break;
     case DeviceKind::cuda: cuda::unary(op, out, a); break;
@@ -42,9 +54,18 @@ Array field_function(const char* name, UnaryOp op, const Array& a, DType dtype, 
   return evaluate(name, op, a, dtype, out);
 }
 
+/// Integers and bool count as float64, as in a true division.
 Array float_function(const char* name, UnaryOp op, const Array& a, const Array* out) {
+  if (is_integer(a.dtype()) || a.dtype() == DType::boolean) {
+    Temporaries temporaries(name);
+    return evaluate(name, op, astype(a, DType::float64, temporaries), DType::float64, out);
+  }
   check_floating(name, "a", a);
   return evaluate(name, op, a, a.dtype(), out);
+}
+
+Array complex_or_float_function(const char* name, UnaryOp op, const Array& a, const Array* out) {
+  return is_complex(a.dtype()) ? evaluate(name, op, a, a.dtype(), out) : float_function(name, op, a, out);
 }
 
 Array copied(const char* name, const Array& a, const Array* out) {
@@ -54,7 +75,9 @@ Array copied(const char* name, const Array& a, const Array* out) {
 }
 
 Array rounding(const char* name, UnaryOp op, const Array& a, const Array* out) {
-  return is_integer(a.dtype()) ? copied(name, a, out) : float_function(name, op, a, out);
+  if (is_integer(a.dtype())) return copied(name, a, out);
+  check_floating(name, "a", a);
+  return evaluate(name, op, a, a.dtype(), out);
 }
 
 Array predicate(const char* name, UnaryOp op, const Array& a, bool of_integers, const Array* out) {
@@ -79,7 +102,16 @@ Array positive(const Array& a, const Array* out) {
     unsupported_dtype("positive", "a", a.dtype(), "have a number dtype");
   return copied("positive", a, out);
 }
-Array sign(const Array& a, const Array* out) { return number_function("sign", UnaryOp::sign, a, out); }
+Array conj(const Array& a, const Array* out) {
+  if (is_complex(a.dtype())) return evaluate("conj", UnaryOp::conj, a, a.dtype(), out);
+  if (a.dtype() == DType::boolean || is_storage_only(a.dtype()))
+    unsupported_dtype("conj", "a", a.dtype(), "have a number dtype");
+  return copied("conj", a, out);
+}
+Array sign(const Array& a, const Array* out) {
+  if (is_complex(a.dtype())) return evaluate("sign", UnaryOp::sign, a, a.dtype(), out);
+  return number_function("sign", UnaryOp::sign, a, out);
+}
 Array relu(const Array& a, const Array* out) { return number_function("relu", UnaryOp::relu, a, out); }
 Array relu2(const Array& a, const Array* out) { return number_function("relu2", UnaryOp::relu2, a, out); }
 
@@ -90,38 +122,55 @@ Array reciprocal(const Array& a, const Array* out) {
 
 Array floor(const Array& a, const Array* out) { return rounding("floor", UnaryOp::floor, a, out); }
 Array ceil(const Array& a, const Array* out) { return rounding("ceil", UnaryOp::ceil, a, out); }
-Array round(const Array& a, const Array* out) { return rounding("round", UnaryOp::round, a, out); }
+Array round(const Array& a, const Array* out) {
+  if (is_complex(a.dtype())) return evaluate("round", UnaryOp::round, a, a.dtype(), out);
+  return rounding("round", UnaryOp::round, a, out);
+}
 Array trunc(const Array& a, const Array* out) { return rounding("trunc", UnaryOp::trunc, a, out); }
 
 #define GPUKIT_FLOAT_FUNCTION(function) \
   Array function(const Array& a, const Array* out) { return float_function(#function, UnaryOp::function, a, out); }
 
-GPUKIT_FLOAT_FUNCTION(exp)
-GPUKIT_FLOAT_FUNCTION(expm1)
-GPUKIT_FLOAT_FUNCTION(log)
-GPUKIT_FLOAT_FUNCTION(log1p)
-GPUKIT_FLOAT_FUNCTION(log2)
-GPUKIT_FLOAT_FUNCTION(log10)
-GPUKIT_FLOAT_FUNCTION(sqrt)
+#define GPUKIT_COMPLEX_FUNCTION(function)                                   \
+  Array function(const Array& a, const Array* out) {                        \
+    return complex_or_float_function(#function, UnaryOp::function, a, out); \
+  }
+
+GPUKIT_COMPLEX_FUNCTION(exp)
+GPUKIT_COMPLEX_FUNCTION(expm1)
+GPUKIT_COMPLEX_FUNCTION(log)
+GPUKIT_COMPLEX_FUNCTION(log1p)
+GPUKIT_COMPLEX_FUNCTION(log2)
+GPUKIT_COMPLEX_FUNCTION(log10)
+GPUKIT_COMPLEX_FUNCTION(sqrt)
 GPUKIT_FLOAT_FUNCTION(rsqrt)
-GPUKIT_FLOAT_FUNCTION(sin)
-GPUKIT_FLOAT_FUNCTION(cos)
-GPUKIT_FLOAT_FUNCTION(tan)
-GPUKIT_FLOAT_FUNCTION(asin)
-GPUKIT_FLOAT_FUNCTION(acos)
-GPUKIT_FLOAT_FUNCTION(atan)
-GPUKIT_FLOAT_FUNCTION(sinh)
-GPUKIT_FLOAT_FUNCTION(cosh)
-GPUKIT_FLOAT_FUNCTION(tanh)
+GPUKIT_COMPLEX_FUNCTION(sin)
+GPUKIT_COMPLEX_FUNCTION(cos)
+GPUKIT_COMPLEX_FUNCTION(tan)
+GPUKIT_COMPLEX_FUNCTION(asin)
+GPUKIT_COMPLEX_FUNCTION(acos)
+GPUKIT_COMPLEX_FUNCTION(atan)
+GPUKIT_COMPLEX_FUNCTION(sinh)
+GPUKIT_COMPLEX_FUNCTION(cosh)
+GPUKIT_COMPLEX_FUNCTION(asinh)
+GPUKIT_COMPLEX_FUNCTION(acosh)
+GPUKIT_COMPLEX_FUNCTION(atanh)
+GPUKIT_COMPLEX_FUNCTION(tanh)
 GPUKIT_FLOAT_FUNCTION(erf)
 GPUKIT_FLOAT_FUNCTION(sigmoid)
 GPUKIT_FLOAT_FUNCTION(silu)
 GPUKIT_FLOAT_FUNCTION(gelu)
 #undef GPUKIT_FLOAT_FUNCTION
+#undef GPUKIT_COMPLEX_FUNCTION
 
 Array isnan(const Array& a, const Array* out) { return predicate("isnan", UnaryOp::isnan, a, false, out); }
 Array isinf(const Array& a, const Array* out) { return predicate("isinf", UnaryOp::isinf, a, false, out); }
 Array isfinite(const Array& a, const Array* out) { return predicate("isfinite", UnaryOp::isfinite, a, true, out); }
+
+Array signbit(const Array& a, const Array* out) {
+  check_floating("signbit", "a", a);
+  return evaluate("signbit", UnaryOp::signbit, a, DType::boolean, out);
+}
 
 Array logical_not(const Array& a, const Array* out) {
   check_arithmetic("logical_not", "a", a);
@@ -140,8 +189,7 @@ Array bitwise_invert(const Array& a, const Array* out) {
 
 Array clamp(const Array& a, const Operand* min_val, const Operand* max_val, const Array* out) {
   const bool numbers = (min_val == nullptr || !min_val->is_array()) && (max_val == nullptr || !max_val->is_array());
-  if (min_val == nullptr && max_val == nullptr)
-    throw ArgumentError("clamp", "min_val or max_val", "be given", "None for both");
+  if (min_val == nullptr && max_val == nullptr) return copied("clamp", a, out);
   if (min_val == nullptr) return minimum(a, *max_val, out);
   if (max_val == nullptr) return maximum(a, *min_val, out);
   Temporaries temporaries("clamp");

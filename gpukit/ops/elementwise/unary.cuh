@@ -35,9 +35,6 @@ struct Predicate {
   static GPUKIT_DEVICE bool apply(T x, const MapArgs&) { return F::apply(load(x)); }
 };
 
-GPUKIT_DEVICE float hypot_of(float x, float y) { return hypotf(x, y); }
-GPUKIT_DEVICE double hypot_of(double x, double y) { return hypot(x, y); }
-
 /// |x| of complex<R>.
 template <typename R>
 struct Magnitude {
@@ -102,6 +99,9 @@ struct PredicateGroup {
     const UnaryOp op = static_cast<UnaryOp>(code);
     if (op == UnaryOp::isnan) return body(Predicate<IsNan, T>{});
     if (op == UnaryOp::isinf) return body(Predicate<IsInf, T>{});
+    if constexpr (!NumberTraits<compute_t<T>>::kComplex) {
+      if (op == UnaryOp::signbit) return body(Predicate<SignBit, T>{});
+    }
     body(Predicate<IsFinite, T>{});
   }
 };

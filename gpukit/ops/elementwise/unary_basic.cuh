@@ -143,6 +143,14 @@ struct IsInf {
   }
 };
 
+struct SignBit {
+  static constexpr int kCost = 0;
+  template <typename T>
+  static GPUKIT_DEVICE bool apply(T x) {
+    return copysign_of(T(1), x) < T(0);
+  }
+};
+
 /// NaN in any argument comes through.
 struct ClampTo {
   static constexpr int kCost = 0;

@@ -52,6 +52,9 @@ template <typename T>
 void run_test(UnaryOp op, const Array& out, const Array& a) {
   if (op == UnaryOp::isnan) return test<IsNan, T>("isnan", out, a);
   if (op == UnaryOp::isinf) return test<IsInf, T>("isinf", out, a);
+  if constexpr (!NumberTraits<compute_t<T>>::kComplex) {
+    if (op == UnaryOp::signbit) return test<SignBit, T>("signbit", out, a);
+  }
   test<IsFinite, T>("isfinite", out, a);
 }
 
@@ -65,7 +68,8 @@ void run_float(UnaryOp op, const Array& out, const Array& a) {
     case UnaryOp::trunc: return run<Trunc, T>("trunc", out, a);
     case UnaryOp::isnan:
     case UnaryOp::isinf:
-    case UnaryOp::isfinite: return run_test<T>(op, out, a);
+    case UnaryOp::isfinite:
+    case UnaryOp::signbit: return run_test<T>(op, out, a);
     default: return run_number<T>(op, out, a);
   }
 }

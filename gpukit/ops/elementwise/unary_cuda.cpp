@@ -37,7 +37,8 @@ const jit::KernelSet float_kernels(kBasicSource,
                                          {"Negative", "Absolute", "Sign", "SquareOf", "Relu", "Relu2", "Reciprocal",
                                           "Floor", "Ceil", "Round", "Trunc"},
                                          "BasicGroup") +
-                                       kClamp + names("Predicate", {"IsNan", "IsInf", "IsFinite"}, "PredicateGroup"),
+                                       kClamp +
+                                       names("Predicate", {"IsNan", "IsInf", "IsFinite", "SignBit"}, "PredicateGroup"),
                                    kFloats);
 const jit::KernelSet complex_kernels(kBasicSource,
                                      names("Unary", {"Negative", "SquareOf", "Reciprocal"}, "BasicGroup") +
@@ -54,10 +55,11 @@ const jit::KernelSet exponential_kernels(kMathSource,
                                                 "Sigmoid", "Silu", "Gelu", "Tanh", "Erf"},
                                                "ExponentialGroup"),
                                          kFloats);
-const jit::KernelSet trigonometric_kernels(kMathSource,
-                                           names("Math", {"Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh"},
-                                                 "TrigonometricGroup"),
-                                           kFloats);
+const jit::KernelSet trigonometric_kernels(
+    kMathSource,
+    names("Math", {"Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"},
+          "TrigonometricGroup"),
+    kFloats);
 
 int from(UnaryOp op, UnaryOp first) { return static_cast<int>(op) - static_cast<int>(first); }
 
@@ -81,9 +83,9 @@ MapKernels unary_kernels(UnaryOp op, DType dtype) {
   };
   if (op >= UnaryOp::isnan) {
     const int index = from(op, UnaryOp::isnan);
-    return is_complex(dtype) ? at(complex_kernels, 4 + index, 7, -1) : at(float_kernels, 13 + index, 16, -1);
+    return is_complex(dtype) ? at(complex_kernels, 4 + index, 7, -1) : at(float_kernels, 13 + index, 17, -1);
   }
-  if (op >= UnaryOp::sin) return at(trigonometric_kernels, from(op, UnaryOp::sin), 8, math_cost(op, dtype));
+  if (op >= UnaryOp::sin) return at(trigonometric_kernels, from(op, UnaryOp::sin), 11, math_cost(op, dtype));
   if (op >= UnaryOp::exp) return at(exponential_kernels, from(op, UnaryOp::exp), 13, math_cost(op, dtype));
   if (is_complex(dtype)) return at(complex_kernels, op == UnaryOp::negative ? 0 : op == UnaryOp::square ? 1 : 2, 3, 0);
   return is_integer(dtype) ? at(integer_kernels, static_cast<int>(op), 6, 0)

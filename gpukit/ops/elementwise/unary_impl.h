@@ -12,6 +12,8 @@ void unary(UnaryOp op, const Array& out, const Array& a);
 /// Its part for exp to cosh, apart for the compiler's sake.
 void unary_math(UnaryOp op, const Array& out, const Array& a);
 void clamp(const Array& out, const Array& a, const ElementBytes& low, const ElementBytes& high);
+/// Functions of complex_math.cuh.
+void complex_unary(UnaryOp op, const Array& out, const Array& a);
 }  // namespace cpu
 
 namespace cuda {
@@ -19,6 +21,7 @@ namespace cuda {
 MapKernels unary_kernels(UnaryOp op, DType dtype);
 void unary(UnaryOp op, const Array& out, const Array& a);
 void clamp(const Array& out, const Array& a, const ElementBytes& low, const ElementBytes& high);
+void complex_unary(UnaryOp op, const Array& out, const Array& a);
 }  // namespace cuda
 
 }  // namespace gpukit

@@ -55,7 +55,10 @@ struct TrigonometricGroup {
       case UnaryOp::acos: return body(Math<Acos, T>{});
       case UnaryOp::atan: return body(Math<Atan, T>{});
       case UnaryOp::sinh: return body(Math<Sinh, T>{});
-      default: return body(Math<Cosh, T>{});
+      case UnaryOp::cosh: return body(Math<Cosh, T>{});
+      case UnaryOp::asinh: return body(Math<Asinh, T>{});
+      case UnaryOp::acosh: return body(Math<Acosh, T>{});
+      default: return body(Math<Atanh, T>{});
     }
   }
 };

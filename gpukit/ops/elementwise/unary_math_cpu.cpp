@@ -40,6 +40,9 @@ GPUKIT_MATH(Acos, std::acos(x))
 GPUKIT_MATH(Atan, std::atan(x))
 GPUKIT_MATH(Sinh, std::sinh(x))
 GPUKIT_MATH(Cosh, std::cosh(x))
+GPUKIT_MATH(Asinh, std::asinh(x))
+GPUKIT_MATH(Acosh, std::acosh(x))
+GPUKIT_MATH(Atanh, std::atanh(x))
 #undef GPUKIT_MATH
 
 template <typename T>
@@ -66,7 +69,10 @@ void run(UnaryOp op, const Array& out, const Array& a) {
     case UnaryOp::acos: return with("acos", map1_row<Element<Acos, T>, T, T>);
     case UnaryOp::atan: return with("atan", map1_row<Element<Atan, T>, T, T>);
     case UnaryOp::sinh: return with("sinh", map1_row<Element<Sinh, T>, T, T>);
-    default: return with("cosh", map1_row<Element<Cosh, T>, T, T>);
+    case UnaryOp::cosh: return with("cosh", map1_row<Element<Cosh, T>, T, T>);
+    case UnaryOp::asinh: return with("asinh", map1_row<Element<Asinh, T>, T, T>);
+    case UnaryOp::acosh: return with("acosh", map1_row<Element<Acosh, T>, T, T>);
+    default: return with("atanh", map1_row<Element<Atanh, T>, T, T>);
   }
 }
 
