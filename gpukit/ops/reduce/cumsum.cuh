@@ -1,4 +1,4 @@
-// Running sums: element i becomes the tree sum (common/reduce.cuh) of elements 0 .. i of its row.
+// Running sums and products: element i becomes the tree sum (common/reduce.cuh) of elements 0 .. i of its row.
 //
 // The tree over 0 .. i consists of one whole node per set bit of i + 1. So inside a node of 2^k elements every element
 // of the right half gets the sum of the left half added in front, level by level, from the smallest node to the
@@ -36,7 +36,7 @@ GPUKIT_DEVICE A shuffle_from(const A& value, int lane) {
 }
 
 // scan_totals: one block per (row, segment) writes the segment's sum.
-template <typename T>
+template <typename Op, typename T>
 __global__ void __launch_bounds__(kScanThreads, 2)
     scan_totals(accumulate_t<T>* pyramids, const T* __restrict__ x, const __grid_constant__ ScanParams p) {
   using Acc = accumulate_t<T>;
@@ -50,14 +50,14 @@ __global__ void __launch_bounds__(kScanThreads, 2)
     const int64_t row = quotient(index, p.segments, segment);
     const ScanLoad<T> load{x + space_offset(p.rank, p.other_shape, p.other_in, row), p.in};
     const int64_t first = (segment * kWarps + warp) * p.segment_tiles;
-    Acc v = walk_chunks<Sum<T>, 1, kScanUnits>(load, first, p.segment_tiles, p.length, slots[warp]);
-    v = warps_tree<Sum<T>>(v, kWarps, totals);
+    Acc v = walk_chunks<Op, 1, kScanUnits>(load, first, p.segment_tiles, p.length, slots[warp]);
+    v = warps_tree<Op>(v, kWarps, totals);
     if (threadIdx.x == 0) pyramids[row * (int64_t(2) << p.levels) + segment] = v;
   }
 }
 
 // scan_pyramid: one block per row adds the segments' sums up in pairs, level by level.
-template <typename T>
+template <typename Op, typename T>
 __global__ void __launch_bounds__(kScanThreads)
     scan_pyramid(accumulate_t<T>* pyramids, const __grid_constant__ ScanParams p) {
   using Acc = accumulate_t<T>;
@@ -68,14 +68,14 @@ __global__ void __launch_bounds__(kScanThreads)
       Acc* to = pyramid + pyramid_at(p.levels, level + 1, 0);
       // Nodes past the last segment are never read.
       const int64_t whole = p.segments.value >> (level + 1);
-      for (int64_t i = threadIdx.x; i < whole; i += kScanThreads) to[i] = Sum<T>::merge(from[2 * i], from[2 * i + 1]);
+      for (int64_t i = threadIdx.x; i < whole; i += kScanThreads) to[i] = Op::merge(from[2 * i], from[2 * i + 1]);
       __syncthreads();
     }
   }
 }
 
 // scan_rows: one block per (row, segment). Without segments `pyramids` is not read.
-template <typename T>
+template <typename Op, typename T>
 __global__ void __launch_bounds__(kScanThreads, 2)
     scan_rows(void* out, const T* x, const accumulate_t<T>* pyramids, const __grid_constant__ ScanParams p) {
   using Acc = accumulate_t<T>;
@@ -102,11 +102,11 @@ __global__ void __launch_bounds__(kScanThreads, 2)
 #pragma unroll
       for (int u = 0; u < kScanUnits; ++u) {
         v[u] = load.unit(raw[u], 0);
-        if (begin + u * kScanThreads + threadIdx.x >= p.length) v[u] = Sum<T>::identity();
+        if (begin + u * kScanThreads + threadIdx.x >= p.length) v[u] = Op::identity();
 #pragma unroll
         for (int k = 0; k < 5; ++k) {
           const Acc left = shuffle_from(v[u], (lane >> (k + 1) << (k + 1)) + (1 << k) - 1);
-          if (lane >> k & 1) v[u] = Sum<T>::merge(left, v[u]);
+          if (lane >> k & 1) v[u] = Op::merge(left, v[u]);
         }
         if (lane == 31) nodes[u * kWarps + warp] = v[u];
       }
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kScanThreads, 2)
         for (int level = 0; level < kNodeLevels; ++level) {
           const Acc* from = nodes + pyramid_at(kNodeLevels, level, 0);
           Acc* to = nodes + pyramid_at(kNodeLevels, level + 1, 0);
-          if (lane < kNodes >> (level + 1)) to[lane] = Sum<T>::merge(from[2 * lane], from[2 * lane + 1]);
+          if (lane < kNodes >> (level + 1)) to[lane] = Op::merge(from[2 * lane], from[2 * lane + 1]);
           __syncwarp();
         }
       }
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kScanThreads, 2)
         const int node = u * kWarps + warp;
 #pragma unroll
         for (int level = 0; level < kNodeLevels; ++level) {
-          if (node >> level & 1) v[u] = Sum<T>::merge(nodes[pyramid_at(kNodeLevels, level, (node >> level) - 1)], v[u]);
+          if (node >> level & 1) v[u] = Op::merge(nodes[pyramid_at(kNodeLevels, level, (node >> level) - 1)], v[u]);
         }
       }
       // Earlier tiles of this segment, then earlier segments.
@@ -133,14 +133,14 @@ __global__ void __launch_bounds__(kScanThreads, 2)
         if (tile >> level & 1) {
           const Acc left = slots[level];
 #pragma unroll
-          for (int u = 0; u < kScanUnits; ++u) v[u] = Sum<T>::merge(left, v[u]);
+          for (int u = 0; u < kScanUnits; ++u) v[u] = Op::merge(left, v[u]);
         }
       }
       for (int level = 0; (segment >> level) != 0; ++level) {
         if (segment >> level & 1) {
           const Acc left = pyramid[pyramid_at(p.levels, level, (segment >> level) - 1)];
 #pragma unroll
-          for (int u = 0; u < kScanUnits; ++u) v[u] = Sum<T>::merge(left, v[u]);
+          for (int u = 0; u < kScanUnits; ++u) v[u] = Op::merge(left, v[u]);
         }
       }
 #pragma unroll
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kScanThreads, 2)
       if (threadIdx.x == 0) {
         Acc total = nodes[pyramid_at(kNodeLevels, kNodeLevels, 0)];
         int level = 0;
-        for (int64_t n = tile; n & 1; n >>= 1) total = Sum<T>::merge(slots[level++], total);
+        for (int64_t n = tile; n & 1; n >>= 1) total = Op::merge(slots[level++], total);
         slots[level] = total;
       }
       __syncthreads();

@@ -44,22 +44,28 @@ namespace {
 
 using enum DType;
 enum ScanKernel { scan_rows, scan_totals, scan_pyramid };
-const jit::KernelSet kernels("gpukit/ops/reduce/cumsum.cuh",
-                             {"gpukit::scan_rows<{T}>", "gpukit::scan_totals<{T}>", "gpukit::scan_pyramid<{T}>"},
-                             {int8, int16, int32, int64, uint8, uint16, uint32, float16, bfloat16, float32, float64,
-                              complex64, complex128});
 
-/// Sums wrap, so 64-bit integers of either sign share a kernel; bool holds 0 and 1.
+jit::KernelSet scan_kernels(const std::string& op) {
+  const std::string types = "<gpukit::" + op + "<{T}>,{T}>";
+  return {
+      "gpukit/ops/reduce/cumsum.cuh",
+      {"gpukit::scan_rows" + types, "gpukit::scan_totals" + types, "gpukit::scan_pyramid" + types},
+      {int8, int16, int32, int64, uint8, uint16, uint32, float16, bfloat16, float32, float64, complex64, complex128}};
+}
+const jit::KernelSet sum_kernels = scan_kernels("Sum"), product_kernels = scan_kernels("Prod");
+
+/// Results wrap, so 64-bit integers of either sign share a kernel; bool holds 0 and 1.
 DType instance(DType dtype) { return dtype == boolean ? uint8 : dtype == uint64 ? int64 : dtype; }
 
 }  // namespace
 
-void cumsum(const Array& out, const Array& a, const ScanLayout& layout) {
+void scan(ReduceOp op, const Array& out, const Array& a, const ScanLayout& layout) {
+  const jit::KernelSet& kernels = op == ReduceOp::sum ? sum_kernels : product_kernels;
   const Device device = a.device();
   const int accumulator = accumulator_bytes(ReduceOp::sum, a.dtype());
   const DType dtype = instance(a.dtype());
   const ScanPlan plan = plan_scan(layout, accumulator);
-  Temporaries temporaries("cumsum");
+  Temporaries temporaries(op == ReduceOp::sum ? "cumsum" : "cumprod");
   Array pyramid;
   if (plan.pyramid_bytes != 0) pyramid = temporaries.empty({plan.pyramid_bytes}, uint8, device);
   const jit::LaunchConfig config{.grid_x = plan.grid, .block_x = kScanThreads};

@@ -188,27 +188,32 @@ Array sum_axis(const Array& a, int64_t axis, const Array* out) {
   return reduce(ReduceOp::sum, a, Axes(Dims{axis}), false, 0, out);
 }
 
-Array cumsum(const Array& a, std::optional<int64_t> axis, std::optional<DType> dtype, const Array* out) {
-  check_arithmetic("cumsum", "input", a);
-  Temporaries temporaries("cumsum");
+namespace {
+
+/// Running sums or products.
+Array scan(ReduceOp op, const Array& a, std::optional<int64_t> axis, std::optional<DType> dtype, const Array* out) {
+  const char* name = op == ReduceOp::sum ? "cumsum" : "cumprod";
+  check_arithmetic(name, "input", a);
+  Temporaries temporaries(name);
   if (dtype && !(*dtype == a.dtype() && sum_dtype(*dtype) == *dtype)) {
-    const Array target = result("cumsum", out, axis ? a.shape() : Dims{a.size()}, *dtype, a.device());
+    const Array target = result(name, out, axis ? a.shape() : Dims{a.size()}, *dtype, a.device());
     const Array converted = astype(a, *dtype, temporaries);
-    if (sum_dtype(*dtype) == *dtype) return cumsum(converted, axis, {}, &target);
+    if (sum_dtype(*dtype) == *dtype) return scan(op, converted, axis, {}, &target);
     const Array wide = temporaries.empty(target.shape(), sum_dtype(*dtype), a.device());
-    return cast("cumsum", cumsum(converted, axis, {}, &wide), *dtype, &target);
+    return cast(name, scan(op, converted, axis, {}, &wide), *dtype, &target);
   }
   if (!axis && a.ndim() != 1) {
     const Dims flat{a.size()};
-    return cumsum(a.can_view(flat) ? a.reshape_view(flat) : contiguous(a, temporaries).reshape_view(flat), 0, {}, out);
+    return scan(op, a.can_view(flat) ? a.reshape_view(flat) : contiguous(a, temporaries).reshape_view(flat), 0, {},
+                out);
   }
-  const int scanned = normalize_axis("cumsum", axis.value_or(0), a.ndim());
-  const Array target = result("cumsum", out, a.shape(), sum_dtype(a.dtype()), a.device());
+  const int scanned = normalize_axis(name, axis.value_or(0), a.ndim());
+  const Array target = result(name, out, a.shape(), sum_dtype(a.dtype()), a.device());
   if (target.size() == 0) return target;
   // The very same view is fine: an element is read by the thread that writes it, before it does.
   if (must_buffer(target, {&a})) {
     const Array fresh = temporaries.empty_like(target);
-    copy_into(target, cumsum(a, axis, {}, &fresh));
+    copy_into(target, scan(op, a, axis, {}, &fresh));
     return target;
   }
   ScanLayout layout;
@@ -222,10 +227,19 @@ Array cumsum(const Array& a, std::optional<int64_t> axis, std::optional<DType> d
   }
   if (layout.rank == 0) layout.other[layout.rank++] = ReduceAxis{};
   switch (a.device().kind) {
-    case DeviceKind::cpu: cpu::cumsum(target, a, layout); break;
-    case DeviceKind::cuda: cuda::cumsum(target, a, layout); break;
+    case DeviceKind::cpu: cpu::scan(op, target, a, layout); break;
+    case DeviceKind::cuda: cuda::scan(op, target, a, layout); break;
   }
   return target;
+}
+
+}  // namespace
+
+Array cumsum(const Array& a, std::optional<int64_t> axis, std::optional<DType> dtype, const Array* out) {
+  return scan(ReduceOp::sum, a, axis, dtype, out);
+}
+Array cumprod(const Array& a, std::optional<int64_t> axis, std::optional<DType> dtype, const Array* out) {
+  return scan(ReduceOp::prod, a, axis, dtype, out);
 }
 
 }  // namespace gpukit

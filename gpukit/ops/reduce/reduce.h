@@ -55,8 +55,11 @@ Array all(const Array& a, const Axes& axes = {}, bool keepdims = false, const Ar
 /// sum of a matrix along axis 0 ([N]) or 1 ([M]). Throws ShapeError for other ranks.
 Array sum_axis(const Array& a, int64_t axis, const Array* out = nullptr);
 
-/// Running sums along `axis`; without one, of the flattened array. Shape of the input (or 1-D), dtypes as sum.
+/// Running sums and products along `axis`; without one, of the flattened array. Shape of the input (or 1-D), dtypes as
+/// sum.
 Array cumsum(const Array& a, std::optional<int64_t> axis = {}, std::optional<DType> dtype = {},
              const Array* out = nullptr);
+Array cumprod(const Array& a, std::optional<int64_t> axis = {}, std::optional<DType> dtype = {},
+              const Array* out = nullptr);
 
 }  // namespace gpukit

@@ -17,13 +17,15 @@ struct ScanLayout {
 
 namespace cpu {
 void reduce(ReduceOp op, const Array& out, const Array& a, const ReduceLayout& layout, double correction);
-void cumsum(const Array& out, const Array& a, const ScanLayout& layout);
+/// Running sums or products.
+void scan(ReduceOp op, const Array& out, const Array& a, const ScanLayout& layout);
 }  // namespace cpu
 namespace cuda {
 /// The dtype `a` must have before reduce: narrow integers of rare operations share a kernel.
 DType reduce_dtype(ReduceOp op, DType dtype);
 void reduce(ReduceOp op, const Array& out, const Array& a, const ReduceLayout& layout, double correction);
-void cumsum(const Array& out, const Array& a, const ScanLayout& layout);
+/// Running sums or products.
+void scan(ReduceOp op, const Array& out, const Array& a, const ScanLayout& layout);
 }  // namespace cuda
 
 }  // namespace gpukit

@@ -70,6 +70,19 @@ void place(nb::module_& m, const char* name, const char* doc) {
       "a"_a, "axis"_a = nb::none(), "keepdims"_a = false, nb::kw_only(), "out"_a = nb::none(), doc);
 }
 
+template <Array (*F)(const Array&, std::optional<int64_t>, std::optional<DType>, const Array*)>
+void running(nb::module_& m, const char* name, const char* doc) {
+  m.def(
+      name,
+      [name](const ArrayObject& a, IntArg axis, DTypeArg dtype, ArrayArg out) {
+        const Array& x = to_array(name, "a", a);
+        const std::optional<int64_t> along = to_optional_int(name, "axis", axis);
+        const std::optional<DType> type = to_optional_dtype(dtype);
+        return with_out(name, out, [&](const Array* target) { return F(x, along, type, target); });
+      },
+      "a"_a, "axis"_a = nb::none(), nb::kw_only(), "dtype"_a = nb::none(), "out"_a = nb::none(), doc);
+}
+
 }  // namespace
 
 void bind_reduce(nb::module_& m) {
@@ -96,16 +109,10 @@ void bind_reduce(nb::module_& m) {
         return with_out("sum_axis", out, [&](const Array* target) { return sum_axis(x, along, target); });
       },
       "a"_a, "axis"_a, nb::kw_only(), "out"_a = nb::none(), "Sum of a matrix along axis 0 or 1.");
-  m.def(
-      "cumsum",
-      [](const ArrayObject& a, IntArg axis, DTypeArg dtype, ArrayArg out) {
-        const Array& x = to_array("cumsum", "a", a);
-        const std::optional<int64_t> along = to_optional_int("cumsum", "axis", axis);
-        const std::optional<DType> type = to_optional_dtype(dtype);
-        return with_out("cumsum", out, [&](const Array* target) { return cumsum(x, along, type, target); });
-      },
-      "a"_a, "axis"_a = nb::none(), nb::kw_only(), "dtype"_a = nb::none(), "out"_a = nb::none(),
+  running<&cumsum>(
+      m, "cumsum",
       "Running sums along an axis, or of the flattened array. Element i equals the sum of elements 0 to i to the bit.");
+  running<&cumprod>(m, "cumprod", "Running products along an axis, or of the flattened array, to the bits of prod.");
 }
 
 }  // namespace gpukit
