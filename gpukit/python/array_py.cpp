@@ -295,6 +295,42 @@ void bind_conversions(nb::class_<Array>& c) {
       .def("tolist", &tolist, "Nested lists of Python numbers. Waits.")
       .def("__float__", &as_float)
       .def("__int__", &as_int)
+      .def(
+          "__format__",
+          [](const Array& a, nb::str spec) -> nb::str {
+            if (nb::len(spec) == 0) return nb::str(describe(a).c_str());
+            if (a.ndim() != 0)
+              throw nb::type_error(("format: only 0-d arrays take a format, got shape " + a.shape().str()).c_str());
+            return taken<nb::str>(PyObject_Format(item(a, "format").ptr(), spec.ptr()));
+          },
+          "spec"_a)
+      .def(
+          "__array_namespace__",
+          [](const Array&, nb::handle api_version) {
+            nb::module_ package = nb::module_::import_("pygpukit");
+            if (!api_version.is_none() && !api_version.equal(package.attr("__array_api_version__")))
+              throw ArgumentError("__array_namespace__", "api_version",
+                                  "be " + nb::cast<std::string>(package.attr("__array_api_version__")),
+                                  shown(api_version));
+            return package;
+          },
+          nb::kw_only(), "api_version"_a = nb::none(),
+          nb::sig("def __array_namespace__(self, *, api_version: str | None = None) -> types.ModuleType"),
+          "The package: what has the functions of the array standard.")
+      .def(
+          "to_device",
+          [](nb::handle self, DeviceArg device, StreamArg stream) {
+            if (!stream.is_none())
+              throw ArgumentError("to_device", "stream", "be None: the copy goes on the current stream", shown(stream));
+            return to(self, device);
+          },
+          "device"_a, nb::kw_only(), "stream"_a = nb::none(),
+          nb::sig("def to_device(self, device: pygpukit.typing.DeviceLike, *, stream: None = None) -> GPUArray"),
+          "The array standard's name of to().")
+      .def_prop_ro(
+          "real", [](const Array& a) { return wrap(real(a)); }, "The real parts, as a view.")
+      .def_prop_ro(
+          "imag", [](const Array& a) { return wrap(imag(a)); }, "The imaginary parts of a complex array, as a view.")
       .def("__complex__", &as_complex, nb::sig("def __complex__(self) -> complex"))
       .def("__bool__", &truth)
       .def("__index__", &as_index)

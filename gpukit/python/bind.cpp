@@ -234,6 +234,9 @@ std::optional<Operand> try_operand(const char* op, nb::handle value) {
   PyObject* p = value.ptr();
   if (PyBool_Check(p) || PyLong_Check(p) || PyFloat_Check(p) || PyComplex_Check(p) || is_numpy_scalar(value))
     return Operand(to_scalar(op, "operand", value));
+  if (is_numpy_array(value))
+    throw nb::type_error(
+        (std::string(op) + ": arrays of NumPy and GPUArrays do not mix; use gp.asarray(x) first").c_str());
   return std::nullopt;
 }
 

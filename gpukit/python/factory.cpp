@@ -104,6 +104,15 @@ nb::object asarray(nb::handle obj, DTypeArg dtype, DeviceArg device, BoolArg cop
 void bind_factory(nb::module_& m) {
   m.def("from_numpy", &from_numpy, "array"_a, "device"_a = nb::none(),
         "A copy of a NumPy array. uint16 stays uint16; gp.bitcast makes bits bfloat16.");
+  m.def(
+      "array",
+      [](nb::handle obj, DTypeArg dtype, DeviceArg device, bool copy) {
+        return asarray(obj, dtype, device, copy ? nb::handle(Py_True) : nb::handle(Py_None));
+      },
+      "obj"_a, "dtype"_a = nb::none(), "device"_a = nb::none(), "copy"_a = true,
+      nb::sig("def array(obj: object, dtype: pygpukit.typing.DTypeLike | None = None, "
+              "device: pygpukit.typing.DeviceLike | None = None, copy: bool = True) -> GPUArray"),
+      "asarray, always a copy unless copy is false.");
   m.def("asarray", &asarray, "obj"_a, "dtype"_a = nb::none(), "device"_a = nb::none(), "copy"_a = nb::none(),
         nb::sig("def asarray(obj: object, dtype: pygpukit.typing.DTypeLike | None = None, "
                 "device: pygpukit.typing.DeviceLike | None = None, "

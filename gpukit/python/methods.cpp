@@ -1,6 +1,11 @@
 // Reductions and fills as methods of GPUArray.
+#include <nanobind/stl/optional.h>
+
+#include "gpukit/base/error.h"
 #include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/elementwise/unary.h"
 #include "gpukit/ops/reduce/reduce.h"
+#include "gpukit/ops/sort/sort.h"
 #include "gpukit/python/state.h"
 
 namespace gpukit::python {
@@ -16,12 +21,12 @@ template <Typed F>
 void bind_typed(nb::class_<Array>& c, const char* name, const char* doc) {
   c.def(
       name,
-      [name](const Array& self, AxisArg axis, DTypeArg dtype, bool keepdims, ArrayArg out) {
+      [name](const Array& self, AxisArg axis, bool keepdims, DTypeArg dtype, ArrayArg out) {
         Axes axes = to_optional_axes(name, axis);
         std::optional<DType> type = to_optional_dtype(dtype);
         return with_out(name, out, [&](const Array* target) { return F(self, axes, keepdims, type, target); });
       },
-      "axis"_a = nb::none(), "dtype"_a = nb::none(), "keepdims"_a = false, "out"_a = nb::none(), doc);
+      "axis"_a = nb::none(), "keepdims"_a = false, nb::kw_only(), "dtype"_a = nb::none(), "out"_a = nb::none(), doc);
 }
 
 template <Plain F>
@@ -39,11 +44,16 @@ template <Spread F>
 void bind_spread(nb::class_<Array>& c, const char* name, const char* doc) {
   c.def(
       name,
-      [name](const Array& self, AxisArg axis, double correction, bool keepdims, ArrayArg out) {
+      [name](const Array& self, AxisArg axis, bool keepdims, double correction, std::optional<double> ddof,
+             ArrayArg out) {
+        if (ddof && correction != 0)
+          throw ArgumentError(name, "ddof", "not be given beside correction", std::to_string(*ddof));
         Axes axes = to_optional_axes(name, axis);
-        return with_out(name, out, [&](const Array* target) { return F(self, axes, correction, keepdims, target); });
+        const double taken = ddof.value_or(correction);
+        return with_out(name, out, [&](const Array* target) { return F(self, axes, taken, keepdims, target); });
       },
-      "axis"_a = nb::none(), "correction"_a = 0.0, "keepdims"_a = false, "out"_a = nb::none(), doc);
+      "axis"_a = nb::none(), "keepdims"_a = false, nb::kw_only(), "correction"_a = 0.0, "ddof"_a = nb::none(),
+      "out"_a = nb::none(), doc);
 }
 
 template <Place F>
@@ -55,6 +65,48 @@ void bind_place(nb::class_<Array>& c, const char* name, const char* doc) {
         return with_out(name, out, [&](const Array* target) { return F(self, along, keepdims, target); });
       },
       "axis"_a = nb::none(), "keepdims"_a = false, "out"_a = nb::none(), doc);
+}
+
+template <Array (*F)(const Array&, const Array*)>
+void bind_unary(nb::class_<Array>& c, const char* name, const char* doc) {
+  c.def(
+      name,
+      [name](const Array& self, ArrayArg out) {
+        return with_out(name, out, [&](const Array* target) { return F(self, target); });
+      },
+      nb::kw_only(), "out"_a = nb::none(), doc);
+}
+
+template <Array (*F)(const Array&, std::optional<int64_t>, std::optional<DType>, const Array*)>
+void bind_running(nb::class_<Array>& c, const char* name, const char* doc) {
+  c.def(
+      name,
+      [name](const Array& self, IntArg axis, DTypeArg dtype, ArrayArg out) {
+        std::optional<int64_t> along = to_optional_int(name, "axis", axis);
+        std::optional<DType> type = to_optional_dtype(dtype);
+        return with_out(name, out, [&](const Array* target) { return F(self, along, type, target); });
+      },
+      "axis"_a = nb::none(), "dtype"_a = nb::none(), "out"_a = nb::none(), doc);
+}
+
+template <Array (*F)(const Array&, std::optional<int64_t>, bool, const Array*)>
+void bind_sorting(nb::class_<Array>& c, const char* name, const char* doc) {
+  c.def(
+      name,
+      [name](const Array& self, IntArg axis, bool descending) {
+        std::optional<int64_t> along = to_optional_int(name, "axis", axis);
+        return wrap(in_scope([&] { return F(self, along, descending, nullptr); }));
+      },
+      "axis"_a.none() = -1, nb::kw_only(), "descending"_a = false, doc);
+}
+
+ArrayObject clip(const Array& self, OperandArg low, OperandArg high, ArrayArg out) {
+  std::optional<Operand> min, max;
+  if (!low.is_none()) min = to_operand("clip", "min", low);
+  if (!high.is_none()) max = to_operand("clip", "max", high);
+  return with_out("clip", out, [&](const Array* target) {
+    return clamp(self, min ? &*min : nullptr, max ? &*max : nullptr, target);
+  });
 }
 
 }  // namespace
@@ -71,14 +123,14 @@ void bind_array_methods(nb::class_<Array>& c) {
   bind_spread<&std>(c, "std", "Standard deviation over the axes, by count - correction.");
   bind_place<&argmax>(c, "argmax", "First index of the largest element along an axis, or in the flattened array.");
   bind_place<&argmin>(c, "argmin", "First index of the smallest element along an axis, or in the flattened array.");
-  c.def(
-      "cumsum",
-      [](const Array& self, IntArg axis, DTypeArg dtype, ArrayArg out) {
-        std::optional<int64_t> along = to_optional_int("cumsum", "axis", axis);
-        std::optional<DType> type = to_optional_dtype(dtype);
-        return with_out("cumsum", out, [&](const Array* target) { return cumsum(self, along, type, target); });
-      },
-      "axis"_a = nb::none(), "dtype"_a = nb::none(), "out"_a = nb::none(), "Running sums along an axis.");
+  bind_running<&cumsum>(c, "cumsum", "Running sums along an axis, or of the flattened array.");
+  bind_running<&cumprod>(c, "cumprod", "Running products along an axis, or of the flattened array.");
+  bind_unary<&gpukit::round>(c, "round", "To the nearest integer, halves to the even one.");
+  bind_unary<&gpukit::conj>(c, "conj", "The complex conjugate; real numbers are copied.");
+  bind_sorting<&sort>(c, "sort", "A copy in order along an axis; axis=None flattens it. The array itself stays.");
+  bind_sorting<&argsort>(c, "argsort", "Where the elements of sort() come from.");
+  c.def("clip", &clip, "min"_a = nb::none(), "max"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
+        "min(max(x, min), max); NaN comes through.");
   c.def(
       "fill",
       [](const Array& self, NumberArg value) {

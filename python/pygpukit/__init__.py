@@ -8,6 +8,10 @@
 
 from __future__ import annotations
 
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from pygpukit import _startup
@@ -79,6 +83,8 @@ from pygpukit.core.dtypes import (
 from pygpukit.core.dtypes import (
     uint64 as uint64,
 )
+from pygpukit.core.info import __array_api_version__ as __array_api_version__
+from pygpukit.core.info import __array_namespace_info__ as __array_namespace_info__
 from pygpukit.core.stream import StreamManager as StreamManager
 from pygpukit.core.stream import default_stream as default_stream
 from pygpukit.io import NpzFile as NpzFile
@@ -156,6 +162,7 @@ if _TYPE_CHECKING:
     from pygpukit._core._compat import *  # noqa: F403
 
 device = _Device
+newaxis = None
 __version__: str = _startup.connect()
 
 __all__ = _startup.public_names(globals())

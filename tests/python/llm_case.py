@@ -65,7 +65,9 @@ def llama_config(model_type: str = "llama", **changes: Any) -> dict[str, Any]:
     return {"model_type": model_type, **BASE, **changes}
 
 
-def llama_tensors(config: dict[str, Any], seed: int = 0, biases: bool = False, qk_norm: bool = False) -> dict[str, np.ndarray]:
+def llama_tensors(
+    config: dict[str, Any], seed: int = 0, biases: bool = False, qk_norm: bool = False
+) -> dict[str, np.ndarray]:
     """Random float32 weights under Hugging Face's names, of a size that keeps activations near 1."""
     rng = np.random.default_rng(seed)
     hidden, inner, vocab = config["hidden_size"], config["intermediate_size"], config["vocab_size"]
@@ -100,15 +102,23 @@ def llama_tensors(config: dict[str, Any], seed: int = 0, biases: bool = False, q
             width = config.get("moe_intermediate_size", inner)
             tensors[stem + "gate.weight"] = matrix(experts, hidden)
             for e in range(experts):
-                for name, (rows, columns) in zip(names, ((width, hidden), (width, hidden), (hidden, width)), strict=True):
+                for name, (rows, columns) in zip(
+                    names, ((width, hidden), (width, hidden), (hidden, width)), strict=True
+                ):
                     tensors[stem + f"experts.{e}.{name}.weight"] = matrix(rows, columns)
         else:
-            for name, (rows, columns) in (("gate", (inner, hidden)), ("up", (inner, hidden)), ("down", (hidden, inner))):
+            for name, (rows, columns) in (
+                ("gate", (inner, hidden)),
+                ("up", (inner, hidden)),
+                ("down", (hidden, inner)),
+            ):
                 tensors[p + f"mlp.{name}_proj.weight"] = matrix(rows, columns)
     return tensors
 
 
-def save(folder: Path, config: dict[str, Any], tensors: dict[str, np.ndarray], names: dict[str, str] | None = None) -> Path:
+def save(
+    folder: Path, config: dict[str, Any], tensors: dict[str, np.ndarray], names: dict[str, str] | None = None
+) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
     write_safetensors(folder / "model.safetensors", tensors, names)

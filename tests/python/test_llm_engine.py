@@ -60,7 +60,9 @@ def test_golden_text(device, assets, name, graphs):
 def test_tokens_do_not_depend_on_the_batch(tiny, rng):
     requests = []
     for i, prompt in enumerate(prompts(rng, 12)):
-        options = {"temperature": 0.0} if i % 3 == 0 else {"temperature": 1.5, "top_k": i % 4 * 10, "top_p": 0.95, "seed": i}
+        options = (
+            {"temperature": 0.0} if i % 3 == 0 else {"temperature": 1.5, "top_k": i % 4 * 10, "top_p": 0.95, "seed": i}
+        )
         if i % 5 == 1:
             options |= {"repetition_penalty": 1.3, "frequency_penalty": 0.2, "logit_bias": {3: 2.0, 5: -100.0}}
         requests.append((int(rng.integers(0, 20)), prompt, int(rng.integers(1, 30)), options))

@@ -181,7 +181,9 @@ def test_config_is_checked(changes, error, message):
 
 def test_config_of_a_family():
     c = TransformerConfig.from_json(
-        json.dumps(llama_config("qwen2", use_sliding_window=True, sliding_window=7, max_window_layers=1, eos_token_id=[5, 6]))
+        json.dumps(
+            llama_config("qwen2", use_sliding_window=True, sliding_window=7, max_window_layers=1, eos_token_id=[5, 6])
+        )
     )
     assert (c.num_layers, c.num_heads, c.num_kv_heads, c.num_kv_groups, c.head_dim) == (2, 4, 2, 2, 8)
     assert c.sliding_window == 7 and c.eos_token_ids == [5, 6] and not c.is_moe and c.num_experts is None

@@ -39,6 +39,11 @@ void bind_create(nb::module_& m) {
     m.def(
         name,
         [name, f](python::ShapeArg shape, python::DTypeArg dtype, python::DeviceArg device) {
+          if (PyLong_Check(dtype.ptr()))
+            throw nb::type_error((std::string(name) +
+                                  ": dtype must be a dtype, got int; a shape is one argument, as in " + name +
+                                  "((2, 3))")
+                                     .c_str());
           const Dims dims = python::to_dims(name, shape);
           const DType type = python::to_optional_dtype(dtype).value_or(DType::float32);
           return make(device, [&](std::optional<Device> where) { return f(dims, type, where); });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -58,6 +59,14 @@ class DataTypeKind(Enum):
     FLOAT4_E2M1 = "float4_e2m1"
 
 
+def _is_numpy_dtype(value: object) -> bool:
+    """Whether a dtype or a scalar type of NumPy; false while NumPy was never imported."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and (
+        isinstance(value, numpy.dtype) or (isinstance(value, type) and issubclass(value, numpy.generic))
+    )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class DataType:
     """An element type. Equal to another of the same name and to the name itself."""
@@ -77,6 +86,8 @@ class DataType:
             return self.name == other.name
         if isinstance(other, str):
             return self.name == other
+        if _is_numpy_dtype(other):
+            return self.name == sys.modules["numpy"].dtype(other).name
         return NotImplemented
 
     def __hash__(self) -> int:
@@ -84,6 +95,14 @@ class DataType:
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return DataType.from_string, (self.name,)
+
+    @property
+    def dtype(self) -> Any:
+        """What NumPy reads where it is given this as a dtype. AttributeError for what NumPy has no dtype for."""
+        numpy_dtype = self.to_numpy_dtype()
+        if numpy_dtype.name != self.name:
+            raise AttributeError(f"NumPy has no dtype {self.name}; its bits are {numpy_dtype.name}")
+        return numpy_dtype
 
     def to_numpy_dtype(self) -> Any:
         """The ``numpy.dtype`` that holds the same bits: uint16 for bfloat16, uint8 for float8 and packed types."""
@@ -156,6 +175,8 @@ _ALL = (
     int4,
     float4_e2m1,
 )
+#: The dtypes of the array standard.
+STANDARD = tuple(d for d in _ALL if d not in (float16, bfloat16, float8_e4m3, float8_e5m2, int4, float4_e2m1))
 _BY_NAME = {dtype.name: dtype for dtype in _ALL}
 
 for _index, _dtype in enumerate(_ALL):

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 # Functions of the extension that are not operations on arrays.
 _NOT_OPS = frozenset(
     {
+        "array",
         "asarray",
+        "broadcast_shapes",
+        "can_cast",
         "check_driver_compatibility",
         "copy_device_to_device_async",
         "copy_to_device",
@@ -38,6 +41,7 @@ _NOT_OPS = frozenset(
         "health",
         "is_cuda_available",
         "is_nvrtc_available",
+        "isdtype",
         "num_threads",
         "result_type",
         "set_num_threads",
