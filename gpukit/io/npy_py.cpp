@@ -43,7 +43,9 @@ void bind_npy(nb::module_& parent) {
       .def_prop_ro("files", &NpzFile::names, "The names.")
       .def("keys", &NpzFile::names, "The names.")
       .def("__len__", [](const NpzFile& self) { return self.names().size(); })
-      .def("__iter__", [](const NpzFile& self) -> nb::iterator { return nb::iter(nb::cast(self.names())); })
+      .def(
+          "__iter__", [](const NpzFile& self) -> nb::iterator { return nb::iter(nb::cast(self.names())); },
+          nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))
       .def(
           "__contains__",
           [](const NpzFile& self, const std::string& name) {
@@ -80,6 +82,8 @@ void bind_npy(nb::module_& parent) {
       },
       "file"_a, "arr"_a, "Writes an array as NumPy's .npy, all or nothing. The suffix is added where it is missing.");
   m.def("savez", &savez_py, "file"_a, "arrays"_a, "named"_a,
+        nb::sig("def savez(file: pygpukit.typing.PathLike, *arrays: pygpukit._core.GPUArray, "
+                "**named: pygpukit._core.GPUArray) -> None"),
         "Writes arrays as NumPy's .npz, uncompressed, all or nothing; those without a name are arr_0, arr_1, ...");
 }
 

@@ -87,10 +87,6 @@ from pygpukit.core.info import __array_api_version__ as __array_api_version__
 from pygpukit.core.info import __array_namespace_info__ as __array_namespace_info__
 from pygpukit.core.stream import StreamManager as StreamManager
 from pygpukit.core.stream import default_stream as default_stream
-from pygpukit.io import NpzFile as NpzFile
-from pygpukit.io import load as load
-from pygpukit.io import save as save
-from pygpukit.io import savez as savez
 from pygpukit.errors import (
     ArgumentError as ArgumentError,
 )
@@ -127,6 +123,10 @@ from pygpukit.errors import (
 from pygpukit.errors import (
     UnsupportedError as UnsupportedError,
 )
+from pygpukit.io import NpzFile as NpzFile
+from pygpukit.io import load as load
+from pygpukit.io import save as save
+from pygpukit.io import savez as savez
 from pygpukit.jit import (
     JITKernel as JITKernel,
 )

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+
 from pygpukit._core._tts import Kokoro
 
 # kokoro-82m, golden case 1: root mean square and first three values of what the networks hand on, in float32.

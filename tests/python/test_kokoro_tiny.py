@@ -5,8 +5,8 @@ from __future__ import annotations
 import kokoro_tiny
 import numpy as np
 import pytest
-from pygpukit._core._tts import Kokoro
 
+from pygpukit._core._tts import Kokoro
 from pygpukit.tts import KokoroModel
 
 IDS = [50, 83, 54, 156, 31, 16, 62]

@@ -63,6 +63,7 @@ Array outer_flat(const Array& a, const Array& b, const Array* out) { return oute
 
 void bind_products(nb::module_& m) {
   m.def("einsum", &einsum_py, "subscripts"_a, "operands"_a, nb::kw_only(), "out"_a = nb::none(),
+        nb::sig("def einsum(subscripts: str, *operands: GPUArray, out: GPUArray | None = None) -> GPUArray"),
         "A sum of products by Einstein's convention, such as einsum('bij,bjk->bik', a, b): any number of operands, "
         "'...', repeated labels. Contracted pair by pair in the order with the fewest multiplications.");
   m.def("tensordot", &tensordot_py, "x1"_a, "x2"_a, nb::kw_only(), "axes"_a = 2, "out"_a = nb::none(),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 import enum
+import types
 from typing import Any, NoReturn, SupportsIndex
 
 from pygpukit._core import (
@@ -12,6 +13,7 @@ from pygpukit._core import (
     _english as _english,
     _io as _io,
     _llm as _llm,
+    _npy as _npy,
     _tasks as _tasks,
     _text as _text,
     _tts as _tts,
@@ -455,6 +457,20 @@ class GPUArray:
 
     def __int__(self) -> int: ...
 
+    def __array_namespace__(self, *, api_version: str | None = None) -> types.ModuleType:
+        """The package: what has the functions of the array standard."""
+
+    def to_device(self, device: pygpukit.typing.DeviceLike, *, stream: None = None) -> GPUArray:
+        """The array standard's name of to()."""
+
+    @property
+    def real(self) -> GPUArray:
+        """The real parts, as a view."""
+
+    @property
+    def imag(self) -> GPUArray:
+        """The imaginary parts of a complex array, as a view."""
+
     def __complex__(self) -> complex: ...
 
     def __bool__(self) -> bool: ...
@@ -589,10 +605,10 @@ class GPUArray:
 
     def __imatmul__(self, arg: GPUArray, /) -> GPUArray: ...
 
-    def sum(self, axis: pygpukit.typing.AxisLike | None = None, dtype: pygpukit.typing.DTypeLike | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
+    def sum(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
         """Sum over the axes, all by default."""
 
-    def prod(self, axis: pygpukit.typing.AxisLike | None = None, dtype: pygpukit.typing.DTypeLike | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
+    def prod(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
         """Product over the axes, all by default."""
 
     def mean(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
@@ -610,10 +626,10 @@ class GPUArray:
     def all(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
         """Whether all elements over the axes are not zero."""
 
-    def var(self, axis: pygpukit.typing.AxisLike | None = None, correction: float = 0.0, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
+    def var(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, correction: float = 0.0, ddof: float | None = None, out: GPUArray | None = None) -> GPUArray:
         """Variance over the axes, divided by count - correction."""
 
-    def std(self, axis: pygpukit.typing.AxisLike | None = None, correction: float = 0.0, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
+    def std(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, correction: float = 0.0, ddof: float | None = None, out: GPUArray | None = None) -> GPUArray:
         """Standard deviation over the axes, by count - correction."""
 
     def argmax(self, axis: SupportsIndex | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
@@ -627,7 +643,27 @@ class GPUArray:
         """
 
     def cumsum(self, axis: SupportsIndex | None = None, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
-        """Running sums along an axis."""
+        """Running sums along an axis, or of the flattened array."""
+
+    def cumprod(self, axis: SupportsIndex | None = None, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
+        """Running products along an axis, or of the flattened array."""
+
+    def round(self, *, out: GPUArray | None = None) -> GPUArray:
+        """To the nearest integer, halves to the even one."""
+
+    def conj(self, *, out: GPUArray | None = None) -> GPUArray:
+        """The complex conjugate; real numbers are copied."""
+
+    def sort(self, axis: SupportsIndex | None = -1, *, descending: bool = False) -> GPUArray:
+        """
+        A copy in order along an axis; axis=None flattens it. The array itself stays.
+        """
+
+    def argsort(self, axis: SupportsIndex | None = -1, *, descending: bool = False) -> GPUArray:
+        """Where the elements of sort() come from."""
+
+    def clip(self, min: pygpukit.typing.Operand | None = None, max: pygpukit.typing.Operand | None = None, *, out: GPUArray | None = None) -> GPUArray:
+        """min(max(x, min), max); NaN comes through."""
 
     def fill(self, value: pygpukit.typing.Number) -> None:
         """Every element becomes a number."""
@@ -667,6 +703,9 @@ def from_numpy(array: pygpukit.typing.NumpyArray, device: pygpukit.typing.Device
     """
     A copy of a NumPy array. uint16 stays uint16; gp.bitcast makes bits bfloat16.
     """
+
+def array(obj: object, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None, copy: bool = True) -> GPUArray:
+    """asarray, always a copy unless copy is false."""
 
 def asarray(obj: object, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None, copy: bool | None = None) -> GPUArray:
     """
@@ -878,6 +917,62 @@ def _cache_warm(device: pygpukit.typing.DeviceLike | None = None, progress: obje
     Loads every built-in kernel once; gives how many modules came from where.
     """
 
+class finfo:
+    """Limits of a float dtype, or of the parts of a complex one."""
+
+    def __init__(self, type: pygpukit.typing.DTypeLike | GPUArray) -> None: ...
+
+    @property
+    def bits(self) -> int: ...
+
+    @property
+    def eps(self) -> float:
+        """The distance from 1 to the next number."""
+
+    @property
+    def max(self) -> float: ...
+
+    @property
+    def min(self) -> float: ...
+
+    @property
+    def smallest_normal(self) -> float: ...
+
+    @property
+    def dtype(self) -> pygpukit.core.dtypes.DataType: ...
+
+    def __repr__(self) -> str: ...
+
+class iinfo:
+    """Limits of an integer dtype."""
+
+    def __init__(self, type: pygpukit.typing.DTypeLike | GPUArray) -> None: ...
+
+    @property
+    def bits(self) -> int: ...
+
+    @property
+    def max(self) -> int: ...
+
+    @property
+    def min(self) -> int: ...
+
+    @property
+    def dtype(self) -> pygpukit.core.dtypes.DataType: ...
+
+    def __repr__(self) -> str: ...
+
+def isdtype(dtype: pygpukit.typing.DTypeLike, kind: Any) -> bool:
+    """
+    Whether a dtype is of a kind of the array standard, is another dtype, or is any of a tuple of these.
+    """
+
+def can_cast(from_: pygpukit.typing.DTypeLike | GPUArray, to: pygpukit.typing.DTypeLike) -> bool:
+    """Whether promotion of the two dtypes gives `to`."""
+
+def broadcast_shapes(*shapes: pygpukit.typing.ShapeLike) -> tuple[int, ...]:
+    """The shape that arrays of these shapes broadcast to."""
+
 def swiglu(gate: GPUArray, up: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """silu(gate) * up."""
 
@@ -1001,6 +1096,17 @@ def linspace(start: pygpukit.typing.Number, stop: pygpukit.typing.Number, num: S
     num evenly spaced values from start to stop, both exact; endpoint=False leaves stop out.
     """
 
+def isclose(a: GPUArray, b: pygpukit.typing.Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> GPUArray:
+    """|a - b| <= atol + rtol * |b|, as bool."""
+
+def allclose(a: GPUArray, b: pygpukit.typing.Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether isclose holds for every element. Waits for the device."""
+
+def array_equal(a: GPUArray, b: GPUArray) -> bool:
+    """
+    Whether two arrays have one shape and equal elements. Waits for the device.
+    """
+
 def _map_costs() -> list[tuple[str, int]]:
     """Elementwise kernels and the cost the host plans them with; for tests."""
 
@@ -1051,6 +1157,18 @@ def maximum(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUA
 
 def atan2(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """The angle of the point (b, a), in radians."""
+
+def hypot(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """sqrt(a * a + b * b), without overflow on the way."""
+
+def copysign(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """The magnitude of a with the sign of b."""
+
+def logaddexp(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """log(exp(a) + exp(b)), without overflow on the way."""
+
+def nextafter(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """The next number after a on the side of b."""
 
 def equal(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a == b, as bool."""
@@ -1115,8 +1233,11 @@ def abs(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def absolute(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """The magnitude; complex gives the real dtype."""
 
+def conj(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """The complex conjugate; real numbers are copied."""
+
 def sign(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """-1, 0 or 1; NaN stays."""
+    """-1, 0 or 1; NaN stays. Complex: a / |a|."""
 
 def square(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """a * a."""
@@ -1143,55 +1264,74 @@ def trunc(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Rounded towards zero."""
 
 def exp(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """e ** a. Float dtypes."""
+    """e ** a. Float and complex dtypes; integers give float64."""
 
 def expm1(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """e ** a - 1, exact near 0. Float dtypes."""
+    """
+    e ** a - 1, exact near 0. Float and complex dtypes; integers give float64.
+    """
 
 def log(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Natural logarithm. Float dtypes."""
+    """Natural logarithm. Float and complex dtypes; integers give float64."""
 
 def log1p(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """log(1 + a), exact near 0. Float dtypes."""
+    """
+    log(1 + a), exact near 0. Float and complex dtypes; integers give float64.
+    """
 
 def log2(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Logarithm to base 2. Float dtypes."""
+    """Logarithm to base 2. Float and complex dtypes; integers give float64."""
 
 def log10(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Logarithm to base 10. Float dtypes."""
+    """Logarithm to base 10. Float and complex dtypes; integers give float64."""
 
 def sqrt(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Square root. Float dtypes."""
+    """Square root. Float and complex dtypes; integers give float64."""
 
 def rsqrt(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """1 / sqrt(a). Float dtypes."""
 
 def sin(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Sine of radians. Float dtypes."""
+    """Sine of radians. Float and complex dtypes; integers give float64."""
 
 def cos(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Cosine of radians. Float dtypes."""
+    """Cosine of radians. Float and complex dtypes; integers give float64."""
 
 def tan(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Tangent of radians. Float dtypes."""
+    """Tangent of radians. Float and complex dtypes; integers give float64."""
 
 def asin(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Inverse sine. Float dtypes."""
+    """Inverse sine. Float and complex dtypes; integers give float64."""
 
 def acos(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Inverse cosine. Float dtypes."""
+    """Inverse cosine. Float and complex dtypes; integers give float64."""
 
 def atan(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Inverse tangent. Float dtypes."""
+    """Inverse tangent. Float and complex dtypes; integers give float64."""
 
 def sinh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Hyperbolic sine. Float dtypes."""
+    """Hyperbolic sine. Float and complex dtypes; integers give float64."""
 
 def cosh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Hyperbolic cosine. Float dtypes."""
+    """Hyperbolic cosine. Float and complex dtypes; integers give float64."""
+
+def asinh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    Inverse hyperbolic sine. Float and complex dtypes; integers give float64.
+    """
+
+def acosh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    Inverse hyperbolic cosine. Float and complex dtypes; integers give float64.
+    """
+
+def atanh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    Inverse hyperbolic tangent. Float and complex dtypes; integers give float64.
+    """
 
 def tanh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Hyperbolic tangent. Float dtypes."""
+    """Hyperbolic tangent. Float and complex dtypes; integers give float64."""
 
 def erf(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Error function. Float dtypes."""
@@ -1214,6 +1354,9 @@ def isinf(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def isfinite(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Whether each element is neither NaN nor infinite."""
 
+def signbit(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """Whether the sign bit is set, of -0 and NaN too. Float dtypes."""
+
 def logical_not(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """a == 0, as bool."""
 
@@ -1228,7 +1371,7 @@ def clamp(a: GPUArray, min_val: pygpukit.typing.Operand | None = None, max_val: 
     min(max(a, min_val), max_val); NaN comes through. A bound is a number, an array or None.
     """
 
-def clip(a: GPUArray, min: pygpukit.typing.Operand | None = None, max: pygpukit.typing.Operand | None = None, *, out: GPUArray | None = None) -> GPUArray:
+def clip(x: GPUArray, min: pygpukit.typing.Operand | None = None, max: pygpukit.typing.Operand | None = None, *, out: GPUArray | None = None) -> GPUArray:
     """The array standard's name of clamp."""
 
 def where(cond: GPUArray, a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
@@ -1236,7 +1379,7 @@ def where(cond: GPUArray, a: pygpukit.typing.Operand, b: pygpukit.typing.Operand
     a where cond is not 0, else b. All three broadcast; a and b may be numbers.
     """
 
-def astype(x: GPUArray, dtype: pygpukit.typing.DTypeLike, *, copy: bool = True) -> GPUArray:
+def astype(x: GPUArray, dtype: pygpukit.typing.DTypeLike, *, copy: bool = True, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """
     x in another dtype. Reals become integers by cutting, NaN by 0, and saturate; complex becomes real only by real().
     """
@@ -1326,6 +1469,73 @@ def kv_cache_prefill_gqa(new_kv: GPUArray, cache: GPUArray, num_heads: SupportsI
 def kv_cache_update_gqa_ptr(new_kv: GPUArray, cache: GPUArray, num_heads: SupportsIndex, position_buf: GPUArray) -> None:
     """
     kv_cache_update_gqa at a position read from an int32 [1] array on the device.
+    """
+
+def einsum(subscripts: str, *operands: GPUArray, out: GPUArray | None = None) -> GPUArray:
+    """
+    A sum of products by Einstein's convention, such as einsum('bij,bjk->bik', a, b): any number of operands, '...', repeated labels. Contracted pair by pair in the order with the fewest multiplications.
+    """
+
+def tensordot(x1: GPUArray, x2: GPUArray, *, axes: Any = 2, out: GPUArray | None = None) -> GPUArray:
+    """
+    The sum of products over the last `axes` axes of x1 and the first ones of x2, or over the axes that a pair of sequences names.
+    """
+
+def vecdot(x1: GPUArray, x2: GPUArray, *, axis: SupportsIndex = -1, out: GPUArray | None = None) -> GPUArray:
+    """The sum of conj(x1) * x2 along an axis; the other axes broadcast."""
+
+def cross(x1: GPUArray, x2: GPUArray, *, axis: SupportsIndex = -1, out: GPUArray | None = None) -> GPUArray:
+    """
+    The cross product of vectors of three elements; the other axes broadcast.
+    """
+
+def outer(x1: GPUArray, x2: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    The matrix of all products of an element of x1 and one of x2, both flattened.
+    """
+
+def inner(x1: GPUArray, x2: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """The sum of products over the last axes; with a 0-d array the product."""
+
+def dot(x1: GPUArray, x2: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    The sum of products over the last axis of x1 and the last but one of x2, or its only one; with a 0-d array the product.
+    """
+
+def matrix_transpose(x: GPUArray) -> GPUArray:
+    """The view with the last two axes exchanged."""
+
+def diagonal(x: GPUArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> GPUArray:
+    """A view of the elements (i, i + offset) of two axes, as the last axis."""
+
+def trace(x: GPUArray, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
+    """The sum of a diagonal of two axes; dtype as for sum."""
+
+def tril(x: GPUArray, k: int = 0) -> GPUArray:
+    """A copy with zeros above the k-th diagonal of the last two axes."""
+
+def triu(x: GPUArray, k: int = 0) -> GPUArray:
+    """A copy with zeros below the k-th diagonal of the last two axes."""
+
+def diag(x: GPUArray, k: int = 0) -> GPUArray:
+    """
+    A matrix with x on its k-th diagonal, or a copy of a matrix's k-th diagonal.
+    """
+
+def hstack(arrays: pygpukit.typing.Arrays) -> GPUArray:
+    """Arrays joined along axis 1, 1-D ones along axis 0."""
+
+def vstack(arrays: pygpukit.typing.Arrays) -> GPUArray:
+    """Arrays joined along axis 0; 1-D ones are rows."""
+
+def meshgrid(*arrays: GPUArray, indexing: str = 'xy') -> list[GPUArray]:
+    """
+    1-D arrays spread over the axes of a grid; with 'xy' the first two axes change places.
+    """
+
+def array_split(x: GPUArray, indices_or_sections: pygpukit.typing.Ints, axis: int = 0) -> list[GPUArray]:
+    """
+    Views of parts, the first of which are one longer where they cannot be equal.
     """
 
 def permute_dims(x: GPUArray, axes: pygpukit.typing.AxisLike) -> GPUArray:
@@ -1731,6 +1941,82 @@ def sum_axis(a: GPUArray, axis: pygpukit.typing.AxisLike, *, out: GPUArray | Non
 def cumsum(a: GPUArray, axis: SupportsIndex | None = None, *, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
     """
     Running sums along an axis, or of the flattened array. Element i equals the sum of elements 0 to i to the bit.
+    """
+
+def cumprod(a: GPUArray, axis: SupportsIndex | None = None, *, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
+    """
+    Running products along an axis, or of the flattened array, to the bits of prod.
+    """
+
+def nansum(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False) -> GPUArray:
+    """Sum over the axes of what is not NaN."""
+
+def nanprod(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False) -> GPUArray:
+    """Product over the axes of what is not NaN."""
+
+def nanmean(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False) -> GPUArray:
+    """Mean over the axes of what is not NaN; NaN where nothing is left."""
+
+def nanmax(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False) -> GPUArray:
+    """
+    The largest element over the axes that is not NaN; NaN where nothing is left.
+    """
+
+def nanmin(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False) -> GPUArray:
+    """
+    The smallest element over the axes that is not NaN; NaN where nothing is left.
+    """
+
+def nanvar(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, correction: float = 0.0, ddof: float | None = None) -> GPUArray:
+    """Variance over the axes of what is not NaN."""
+
+def nanstd(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, correction: float = 0.0, ddof: float | None = None) -> GPUArray:
+    """Standard deviation over the axes of what is not NaN."""
+
+def count_nonzero(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False) -> GPUArray:
+    """How many elements over the axes are not zero, as int64."""
+
+def logsumexp(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False) -> GPUArray:
+    """log(sum(exp(a))) over the axes, without overflow on the way."""
+
+def cumulative_sum(x: GPUArray, *, axis: SupportsIndex | None = None, dtype: pygpukit.typing.DTypeLike | None = None, include_initial: bool = False) -> GPUArray:
+    """
+    Running sums along an axis; include_initial puts 0 in front. The array standard's cumsum.
+    """
+
+def cumulative_prod(x: GPUArray, *, axis: SupportsIndex | None = None, dtype: pygpukit.typing.DTypeLike | None = None, include_initial: bool = False) -> GPUArray:
+    """Running products along an axis; include_initial puts 1 in front."""
+
+def diff(x: GPUArray, *, axis: int = -1, n: int = 1, prepend: GPUArray | None = None, append: GPUArray | None = None) -> GPUArray:
+    """Differences of neighbours along an axis, n times over."""
+
+def log_softmax(input: GPUArray, axis: int = -1) -> GPUArray:
+    """The logarithm of softmax along an axis, without overflow on the way."""
+
+def quantile(a: GPUArray, q: float | Sequence[float], axis: SupportsIndex | None = None, *, keepdims: bool = False) -> GPUArray:
+    """
+    The value below which a part q of the elements lies, between neighbours by a straight line.
+    """
+
+def percentile(a: GPUArray, q: float | Sequence[float], axis: SupportsIndex | None = None, *, keepdims: bool = False) -> GPUArray:
+    """quantile of q in percent."""
+
+def median(a: GPUArray, axis: SupportsIndex | None = None, keepdims: bool = False) -> GPUArray:
+    """The middle element in order, or the mean of the middle two."""
+
+def bincount(x: GPUArray, *, minlength: int = 0) -> GPUArray:
+    """
+    How often each of 0 .. max(x) occurs in a 1-D integer array. Waits for the device.
+    """
+
+def histogram(a: GPUArray, bins: int | GPUArray = 10, range: tuple[float, float] | None | None = None) -> tuple[GPUArray, GPUArray]:
+    """
+    (counts, edges) of equal bins over the range of a, or counts between given edges. Finding the range waits for the device.
+    """
+
+def interp(x: GPUArray, xp: GPUArray, fp: GPUArray, *, left: float | None = None, right: float | None = None) -> GPUArray:
+    """
+    The broken line through the points (xp, fp), xp in order, at x; beyond its ends left and right.
     """
 
 def rope_init_linear(max_seq_len: SupportsIndex, head_dim: SupportsIndex, base: float = 10000.0, scale: float = 1.0) -> tuple[GPUArray, GPUArray]:

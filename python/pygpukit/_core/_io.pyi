@@ -264,7 +264,7 @@ def load_safetensors(path: pygpukit.typing.PathLike) -> SafeTensorsFile:
 def save_safetensors(path: pygpukit.typing.PathLike, tensors: dict[str, pygpukit._core.GPUArray], metadata: dict[str, str] | None | None = None) -> None:
     """Writes arrays by name. All or nothing."""
 
-def find_model(name: pygpukit.typing.PathLike) -> str:
+def find_model(name: pygpukit.typing.PathLike, cache_dir: pygpukit.typing.PathLike | None | None = None) -> str:
     """
     The path of a model: `name` itself where it exists, else its folder in the Hugging Face cache of this disk.
     """

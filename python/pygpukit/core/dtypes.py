@@ -87,7 +87,7 @@ class DataType:
         if isinstance(other, str):
             return self.name == other
         if _is_numpy_dtype(other):
-            return self.name == sys.modules["numpy"].dtype(other).name
+            return bool(self.name == sys.modules["numpy"].dtype(other).name)
         return NotImplemented
 
     def __hash__(self) -> int:

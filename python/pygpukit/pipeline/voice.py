@@ -197,8 +197,12 @@ class VoicePipeline:
                 self.callback.on_error(error)
                 raise
             finally:
-                if self._stop is stop and self.state is not PipelineState.IDLE:
-                    self._state = PipelineState.LISTENING
+                self._hear_again(stop)
+
+    def _hear_again(self, stop: threading.Event) -> None:
+        """After an answer, unless the pipeline was closed or is at another one."""
+        if self._stop is stop and self._state is not PipelineState.IDLE:
+            self._state = PipelineState.LISTENING
 
     def _answer_one(self, audio: Samples, stop: threading.Event) -> Iterator[Samples]:
         text = self._transcribe(audio)
