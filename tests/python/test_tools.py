@@ -133,8 +133,8 @@ def test_limits_fail_when_not_measured(tmp_path):
 def test_docs_blocks_are_found():
     text = "# A\n```python\nx = 1\n```\n\n<!-- needs gpu -->\n```python\ny = 2\n```\n\n```sh\nmake run\n```\n"
     blocks = list(docs.read_blocks(text))
-    found = [(b.info, b.line, b.needs_gpu) for b in blocks]
-    assert found == [("python", 3, False), ("python", 8, True), ("sh", 12, False)]
+    found = [(b.info, b.line, b.needs) for b in blocks]
+    assert found == [("python", 3, ""), ("python", 8, "gpu"), ("sh", 12, "")]
     assert blocks[0].text == "x = 1\n"
 
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "gpukit/array/array.h"
-#include "gpukit/ops/common/cache.cuh"
 
 namespace gpukit {
 
@@ -13,6 +12,8 @@ struct KvCache {
                            // max_tokens, kv_heads]; else undefined
   Array block_tables;      // int32 [sequences, max_pages], or undefined
 };
+
+struct CacheLayout;  // ops/common/cache.cuh
 
 /// The cache as kernels see it, after checks of all its arrays: on the device of `x`, which messages call `first`.
 /// `written`: the op stores to it. Throws ShapeError, DTypeError, DeviceError, ArgumentError.

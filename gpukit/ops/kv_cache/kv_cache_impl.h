@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpukit/array/array.h"
+#include "gpukit/ops/common/cache.cuh"
 #include "gpukit/ops/kv_cache/store_params.cuh"
 
 namespace gpukit {

@@ -17,15 +17,19 @@ class ArrayNamespaceInfo:
     """Devices, dtypes and abilities, as the array standard's inspection functions."""
 
     def capabilities(self) -> dict[str, bool | int | None]:
+        """What the standard leaves open, and whether it works here."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
 
     def default_device(self) -> Device:
+        """Where new arrays lie when no device is given."""
         return _core.empty(0).device
 
     def devices(self) -> list[Device]:
+        """Every device of this process."""
         return list(_core.devices())
 
     def default_dtypes(self, *, device: object = None) -> dict[str, DataType]:
+        """The dtype of new arrays of each kind."""
         return {
             "real floating": _dtypes.float32,
             "complex floating": _dtypes.complex64,
@@ -39,4 +43,5 @@ class ArrayNamespaceInfo:
 
 
 def __array_namespace_info__() -> ArrayNamespaceInfo:
+    """Devices, dtypes and abilities of this namespace, as the array standard asks."""
     return ArrayNamespaceInfo()
