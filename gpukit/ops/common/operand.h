@@ -44,6 +44,11 @@ Array result(const char* op, const Array* out, const Dims& shape, DType dtype, D
 
 /// Any byte in common by extent, the very same view included.
 bool may_share_memory(const Array& a, const Array& b);
+/// `b` is `a` in another shape or layout, not a copy of it: both begin at one place of one storage.
+bool begin_together(const Array& a, const Array& b);
+/// No element lies in both: their bytes are apart, or they are parts of one grid, as heads of one array are. False
+/// also where that is not plain to see.
+bool lie_apart(const Array& a, const Array& b);
 /// out's memory meets an input in another layout: compute into a temporary and copy. False for null or disjoint.
 bool must_buffer(const Array& out, std::initializer_list<const Array*> inputs);
 

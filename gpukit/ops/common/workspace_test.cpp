@@ -6,6 +6,12 @@
 #include <thread>
 
 #include "gpukit/base/error.h"
+#include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/moe/moe.h"
+#include "gpukit/ops/norm/group_norm.h"
+#include "gpukit/ops/norm/norm_residual.h"
+#include "gpukit/ops/recurrent/lstm.h"
+#include "gpukit/ops/sampling/sampling.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/graph.h"
 #include "gpukit/runtime/session.h"
@@ -267,6 +273,84 @@ TEST_P(Workspace, WhatIsLeftThereIsNoResultOfAGraph) {
   fill(out, 1);
   EXPECT_TRUE(graph.verify());
   EXPECT_EQ(first(out), 1);
+}
+
+/// A result that lies in the workspace itself, in a layout for which the operation makes another one there.
+TEST_P(Workspace, ResultsThatLieThereAreWritten) {
+  const runtime::Session session = new_session();
+  const runtime::SessionGuard guard(session);
+  uint64_t seed = 0;
+  const auto random = [&](const Dims& shape) {
+    return testing::make_array(testing::random_values(static_cast<size_t>(shape.product()), ++seed), shape,
+                               DType::float32, device());
+  };
+  const auto check = [&](const char* name, auto&& op, auto&& place) {
+    const std::vector<double> expected = testing::to_doubles(op(nullptr));
+    for (int round = 0; round < 3; ++round) {  // the workspace has grown by the second one
+      Temporaries temporaries("test");
+      const Array out = place(temporaries);
+      op(&out);
+      EXPECT_EQ(testing::to_doubles(out), expected) << name;
+    }
+  };
+  const Array x = random({6, 40}), gamma = random({40}), images = random({2, 6, 4, 5}), rows = random({5, 30});
+  const auto turned = [&](const Dims& shape, DType dtype) {
+    return [this, shape, dtype](Temporaries& temporaries) {
+      const Dims axes = shape.rank() == 2 ? Dims{1, 0} : Dims{0, 3, 2, 1};
+      Dims stored;
+      for (int64_t axis : axes) stored.push_back(shape[static_cast<int>(axis)]);
+      return temporaries.empty(stored, dtype, device()).permute(axes);
+    };
+  };
+  check(
+      "rmsnorm_residual", [&](const Array* out) { return rmsnorm_residual(x, x, gamma, 1e-5, out); },
+      turned({6, 40}, DType::float32));
+  check(
+      "group_norm", [&](const Array* out) { return group_norm(images, {}, {}, 2, 1e-5, out); },
+      turned({2, 6, 4, 5}, DType::float32));
+  SamplingParams greedy;
+  greedy.temperature = 0.0f;
+  check(
+      "sample", [&](const Array* out) { return sample(rows, greedy, out); },
+      [&](Temporaries& temporaries) { return temporaries.empty({10}, DType::int32, device()).slice(0, 0, 10, 2); });
+  // Over the scale, which is read for every element.
+  check(
+      "adaln",
+      [&](const Array* out) {
+        const Array scale = out == nullptr ? gamma : out->select(0, 0);
+        if (out != nullptr) copy_into(scale, gamma);
+        return adaln(x, scale, gamma, 1e-5, out);
+      },
+      [&](Temporaries& temporaries) {
+        return temporaries.empty({6, 40}, DType::float32, device());
+      });
+  // Over the tokens, which the experts read to the end.
+  const MoeWeights experts{
+      Weight(random({3, 40})), ExpertWeights(random({3, 16, 40})), ExpertWeights(random({3, 40, 8})), {}, {}, {}};
+  check(
+      "moe",
+      [&](const Array* out) {
+        if (out != nullptr) copy_into(*out, x);
+        return moe(out != nullptr ? *out : x, experts, {}, out);
+      },
+      [&](Temporaries& temporaries) {
+        return temporaries.empty({6, 40}, DType::float32, device());
+      });
+  // h_n over c0.
+  const Array steps = random({2, 3, 4}), state = random({2, 5});
+  const LstmWeights weights{random({20, 4}), random({20, 5}), {}, {}};
+  check(
+      "lstm_forward",
+      [&](const Array* out) {
+        if (out == nullptr) return lstm_forward(steps, weights, {}, state).h_n;
+        copy_into(*out, state);
+        const LstmResult r{Array::empty({2, 3, 5}, DType::float32, device()), *out,
+                           Array::empty({2, 5}, DType::float32, device())};
+        return lstm_forward(steps, weights, {}, *out, false, &r).h_n;
+      },
+      [&](Temporaries& temporaries) {
+        return temporaries.empty({2, 5}, DType::float32, device());
+      });
 }
 
 }  // namespace

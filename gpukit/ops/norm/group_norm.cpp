@@ -81,7 +81,7 @@ Array over_channels(const char* op, const Array& x, const Array& gamma, const Ar
                  plus_one,
                  silu};
   submit(call);
-  if (call.out.storage() != target.storage()) copy_into(target, call.out.reshape_view(target.shape()));
+  if (!begin_together(call.out, target)) copy_into(target, call.out.reshape_view(target.shape()));
   return target;
 }
 
@@ -126,7 +126,7 @@ Array over_width(const char* op, const Array& x, const Array& scale, const Array
                  true,
                  false};
   submit(call);
-  if (call.out.storage() != target.storage()) copy_into(target, call.out);
+  if (!begin_together(call.out, target)) copy_into(target, call.out);
   return target;
 }
 

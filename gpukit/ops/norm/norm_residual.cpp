@@ -63,7 +63,7 @@ Array normalize(const char* op, const Array& x, const Array& residual, const Arr
     case DeviceKind::cuda: cuda::norm_residual(r, eps); break;
   }
   auto give = [&](const Array& to, const Array& from) {
-    if (from.storage() != to.storage()) copy_into(to, from.reshape_view(to.shape()));
+    if (!begin_together(to, from)) copy_into(to, from.reshape_view(to.shape()));
   };
   give(target, r.out);
   if (sum != nullptr) give(*sum, r.sum);

@@ -116,7 +116,7 @@ LstmResult lstm(const char* op, const Array& x, std::span<const Direction> direc
   const auto stacked = [&](const Array& a) { return !a.defined() || count > 1 ? a : a.expand_dims(0); };
   run(op, x, directions, stacked(h0), stacked(c0), {target.out, stacked(target.h_n), stacked(target.c_n)}, temporaries);
   const auto give = [](const Array& to, const Array& from) {
-    if (to.storage() != from.storage()) copy_into(to, from);
+    if (!begin_together(to, from)) copy_into(to, from);
   };
   give(r.out, target.out);
   give(r.h_n, target.h_n);

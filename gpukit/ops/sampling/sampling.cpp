@@ -207,7 +207,7 @@ class Call {
   Array written(const Array& x) { return x.is_contiguous() && !meets_input(x) ? x : temporaries_.empty_like(x); }
 
   void give(const Array& to, const Array& from) {
-    if (to.defined() && to.storage() != from.storage()) copy_into(to, from);
+    if (to.defined() && !begin_together(to, from)) copy_into(to, from);
   }
 
   Temporaries temporaries_{kOp};
