@@ -358,3 +358,141 @@ def test_append_is_captured(device, rng):
     graph.synchronize()
     filled = v.to_numpy()[..., 0, :].any(-1)
     np.testing.assert_array_equal(filled, [[True, True, True, False], [False, True, True, True]])
+
+
+def test_q_and_k_are_apart(device, rng):
+    cos, sin = gp.rope_tables(6, 8)
+    both = round_to(rng.normal(size=(6, 6, 8)), "float32")
+    for name, tables in (("rope_inplace", (cos, sin)), ("rope_inplace_f32table", (cos, sin))):
+        x = upload(both, "float32")
+        refused = [(x, x), (x[:, :4], x[:, 3:]), (x[:, :4], x[:, 2:4]), (x[:, ::2], x[:, 2:3]), (x[:5], x[1:])]
+        for q, k in refused:
+            with pytest.raises(ValueError, match=f"{name}: q and k share memory"):
+                getattr(gp, name)(q, k, *tables)
+        np.testing.assert_array_equal(download(x), both)
+        # Heads of one array, in any order.
+        for q, k in ((slice(0, 4), slice(4, 6)), (slice(2, 6), slice(0, 2)), (slice(0, 6, 2), slice(1, 6, 2))):
+            x = upload(both, "float32")
+            getattr(gp, name)(x[:, q], x[:, k], *tables)
+            alone = upload(both, "float32")
+            gp.rope(alone[:, q], cos, sin)
+            gp.rope(alone[:, k], cos, sin)
+            assert bits(x) == bits(alone)
+    one = upload(both[:1], "float32")
+    gp.rope_inplace(one[:, :5], one[:, 5:], cos, sin)
+    with pytest.raises(ValueError, match="q and k share memory"):
+        gp.rope_inplace(one[:, :5], one[:, 4:], cos, sin)
+
+
+@pytest.mark.parametrize("cache_dtype", ["float32", "int8"])
+@pytest.mark.parametrize("paged", [False, True], ids=["contiguous", "paged"])
+def test_the_last_token_of_a_place_stays(device, rng, cache_dtype, paged):
+    for tokens in (2, 7, 300, 700):
+        cache = Cache(rng, cache_dtype, paged, 3, 40, 1, 8)
+        once = Cache(np.random.default_rng(0), cache_dtype, paged, 3, 40, 1, 8)
+        if paged:
+            once.tables = cache.tables
+            once.options["block_tables"] = cache.options["block_tables"]
+        x = round_to(rng.normal(size=(tokens, 3 * 8)), "float32")
+        ids, at = rng.integers(-1, 3, tokens), rng.integers(0, 40, tokens)
+        ids[:2], at[:2] = 1, 39
+        cos, sin = gp.rope_tables(40, 8)
+        out = gp.zeros((tokens, 1, 8))
+        gp.qkv_rope_append(upload(x, "float32"), out, *cache.arrays, int32(ids), int32(at), **cache.options, cos=cos, sin=sin)
+        last = {(s, p): i for i, (s, p) in enumerate(zip(ids, at, strict=True)) if s >= 0}
+        for i in sorted(last.values()):
+            one = slice(i, i + 1)
+            gp.qkv_rope_append(
+                upload(x[one], "float32"), gp.zeros((1, 1, 8)), *once.arrays, int32(ids[one]), int32(at[one]),
+                **once.options, cos=cos, sin=sin,
+            )  # fmt: skip
+        for a, b in zip([*cache.arrays, *cache.scales], [*once.arrays, *once.scales], strict=True):
+            assert a is b is None or bits(a) == bits(b)
+
+
+def test_a_place_that_two_sequences_share(device, rng):
+    """Of one page in two block tables the last token stays too; one that is not kept overtakes none."""
+    k, v = gp.zeros((2, 4, 1, 8)), gp.zeros((2, 4, 1, 8))
+    x = round_to(rng.normal(size=(3, 3 * 8)), "float32")
+    cos, sin = gp.rope_tables(2, 8)
+    out = gp.zeros((3, 1, 8))
+    gp.qkv_rope_append(upload(x, "float32"), out, k, v, int32([0, 1, 2]), int32([1, 1, 0]), block_tables=int32([[1], [1], [0]]))
+    np.testing.assert_array_equal(download(v)[1, 1, 0], x[1, 16:])
+    gp.qkv_rope_append(upload(x[::-1].copy(), "float32"), out, k, v, int32([0, 0, 0]), int32([1, 1, 3]), cos=cos, sin=sin)
+    with pytest.raises(IndexError, match="index 3 is out of range for an axis of size 2"):
+        gp.synchronize()
+    np.testing.assert_array_equal(download(v)[0, 1, 0], x[1, 16:])
+    assert not download(v)[0, 3].any()
+
+
+def test_append_writes_to_arrays_of_their_own(device, rng):
+    x, ids = upload(rng.normal(size=(2, 24)), "float32"), int32([0, 1])
+    both, out = gp.zeros((3, 2, 4, 1, 8)), gp.zeros((2, 1, 8))
+    whole, halves = gp.zeros((96,)), gp.zeros((2, 3, 4, 1, 8))
+    for caches, q, message in (
+        ((both[:, 0], both[:, 0]), out, "cache.k and cache.v share memory"),
+        ((both[1:, 0], both[:2, 0]), out, "cache.k and cache.v share memory"),
+        ((both[:, 0], both[:, 1]), both[:2, 0, 0], "q_out and cache.k share memory"),
+        ((halves[0], halves[1]), halves[1, :2, 0], "q_out and cache.v share memory"),
+        ((whole.reshape(3, 4, 1, 8), both[:, 0]), out, "cache.k and qkv share memory"),
+    ):
+        given = whole[:48].reshape(2, 24) if "qkv" in message else x
+        with pytest.raises(ValueError, match=f"qkv_rope_append: {message}"):
+            gp.qkv_rope_append(given, q, *caches, ids, ids)
+    codes, scales = gp.zeros((2, 3, 4, 1, 8), dtype="int8"), gp.zeros((3, 4, 1))
+    with pytest.raises(ValueError, match="cache.k_scale and cache.v_scale share memory"):
+        gp.qkv_rope_append(x, out, codes[0], codes[1], ids, ids, k_scale=scales, v_scale=scales)
+    # The halves of one array are two caches, wherever its axis of two stands.
+    gp.qkv_rope_append(x, out, both[:, 0], both[:, 1], ids, ids)
+    np.testing.assert_array_equal(both.to_numpy()[[0, 1], 1, [0, 1], 0], x.to_numpy()[:, 16:])
+
+
+def test_split_qkv_batch_writes_all_or_nothing(device, rng):
+    x = rng.normal(size=(5, 32)).astype(np.float32)
+    parts = [gp.zeros((5, 2, 8)), gp.zeros((5, 1, 8)), gp.zeros((5, 1, 8), dtype="float16")]
+    with pytest.raises(gp.errors.DTypeError, match="split_qkv_batch: v_out"):
+        gp.split_qkv_batch(gp.from_numpy(x), *parts, 16, 8, 8)
+    assert not parts[0].to_numpy().any() and not parts[1].to_numpy().any()
+    with pytest.raises(ValueError, match="split_qkv_batch: k_out and v_out share memory"):
+        gp.split_qkv_batch(gp.from_numpy(x), parts[0], parts[1], parts[1], 16, 8, 8)
+    # Over its own input.
+    given = gp.from_numpy(x.copy())
+    k, v = gp.zeros((5, 1, 8)), gp.zeros((5, 1, 8))
+    gp.split_qkv_batch(given, given[:, 16:].reshape(5, 2, 8), k, v, 16, 8, 8)
+    np.testing.assert_array_equal(given.to_numpy()[:, 16:], x[:, :16])
+    np.testing.assert_array_equal(k.to_numpy()[:, 0], x[:, 16:24])
+    np.testing.assert_array_equal(v.to_numpy()[:, 0], x[:, 24:])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_hostile_values(device, rng, dtype):
+    """NaN and infinities stay in their own pair, head and token; huge values become infinite where they must."""
+    most = {"float16": 6e4, "bfloat16": 3e38, "float32": 3e38}[dtype]
+    values = np.array([np.nan, np.inf, -np.inf, most, -most, 0.0, -0.0, 1.0])
+    x = round_to(rng.choice(values, size=(40, 3, 16)), dtype)
+    cos, sin = gp.rope_tables(40, 16)
+    given = upload(x, dtype)
+    gp.rope(given, cos, sin)
+    with np.errstate(all="ignore"):
+        expected = round_to(turn(x, download(cos), download(sin), 16, False), dtype)
+    got = download(given)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    finite = np.isfinite(expected) & np.isfinite(got)
+    assert (np.abs(got[finite] - expected[finite]) <= TOLERANCE[dtype] * most).all()
+    where = ~finite & ~np.isnan(expected)
+    assert (np.abs(got[where]) >= 0.99 * most).all() and (np.sign(got[where]) == np.sign(expected[where])).all()
+    # Appending moves the very values, and what a format cannot hold is stated.
+    qkv, out = upload(x.reshape(40, 48), dtype), gp.zeros((40, 1, 16), dtype=dtype)
+    for cache_dtype in ("float32", "int8"):
+        caches = [gp.zeros((1, 40, 1, 16), dtype=cache_dtype) for _ in range(2)]
+        scales = {f"{n}_scale": gp.zeros((1, 40, 1)) for n in "kv"} if cache_dtype == "int8" else {}
+        gp.qkv_rope_append(qkv, out, *caches, int32([0] * 40), int32(np.arange(40)), **scales)
+        np.testing.assert_array_equal(download(out), x[:, :1])
+        held = download(caches[1])[0, :, 0]
+        if cache_dtype == "float32":
+            np.testing.assert_array_equal(held, x[:, 2])
+            continue
+        np.testing.assert_array_equal(held[np.isnan(x[:, 2])], 0)
+        np.testing.assert_array_equal(held[np.isinf(x[:, 2])], 127 * np.sign(x[:, 2][np.isinf(x[:, 2])]))
+        finite = np.where(np.isfinite(x[:, 2]), np.abs(x[:, 2]), 0).max(-1)
+        np.testing.assert_allclose(scales["v_scale"].to_numpy()[0, :, 0], finite / 127, rtol=1e-6, atol=2e-38)

@@ -94,7 +94,15 @@ CacheLayout cache_layout(const char* op, const KvCache& cache, const char* first
   return c;
 }
 
-void store_tokens(const char* op, const Array& tokens, const Array& cache, const Array& slots, bool sequential) {
+void check_cache_apart(const char* op, const KvCache& cache) {
+  const bool scaled = cache.k.dtype() == DType::int8;
+  const Array *k = &cache.k, *v = &cache.v, *k_scale = &cache.k_scale, *v_scale = &cache.v_scale;
+  if (!lie_apart(*k, *v)) throw ArgumentError(std::string(op) + ": cache.k and cache.v share memory");
+  if (scaled && !lie_apart(*k_scale, *v_scale))
+    throw ArgumentError(std::string(op) + ": cache.k_scale and cache.v_scale share memory");
+}
+
+void check_store(const char* op, const Array& tokens, const Array& cache, const Array& slots, bool sequential) {
   check_ndim(op, "new", tokens, 3);
   check_ndim(op, "cache", cache, 4);
   const int64_t count = tokens.shape()[0];
@@ -106,11 +114,15 @@ void store_tokens(const char* op, const Array& tokens, const Array& cache, const
   check_same_device(op, tokens, slots);
   check_dtype(op, "slots", slots, DType::int32);
   check_shape(op, "slots", slots, {sequential ? 1 : count});
+}
+
+void store_tokens(const char* op, const Array& tokens, const Array& cache, const Array& slots, bool sequential) {
+  check_store(op, tokens, cache, slots, sequential);
   if (tokens.size() == 0) return;
   Temporaries temporaries(op);
   const Array from = may_share_memory(cache, tokens) ? copy(tokens, temporaries) : tokens;
   StoreParams p{};
-  p.tokens = count;
+  p.tokens = tokens.shape()[0];
   p.heads = tokens.shape()[1];
   p.dim = tokens.shape()[2];
   p.pages = cache.shape()[0];

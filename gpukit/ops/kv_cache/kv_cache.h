@@ -19,9 +19,14 @@ struct CacheLayout;  // ops/common/cache.cuh
 /// `written`: the op stores to it. Throws ShapeError, DTypeError, DeviceError, ArgumentError.
 CacheLayout cache_layout(const char* op, const KvCache& cache, const char* first, const Array& x, bool written);
 
+/// Throws ArgumentError where arrays that an op writes, keys, values and the scales of int8, have memory in common.
+void check_cache_apart(const char* op, const KvCache& cache);
+
 /// Copies tokens [n, heads, dim] into `cache` [pages, page_size, heads, dim] of the same dtype. Token i goes to slot
 /// number slots[i], or slots[0] + i when `sequential`; slot s is [s / page_size, s % page_size]. A slot of -1 in a list
 /// writes nothing; any other out of range neither, and raises OutOfRangeError at the next wait.
 void store_tokens(const char* op, const Array& tokens, const Array& cache, const Array& slots, bool sequential);
+/// The checks of store_tokens, for calls that store into several caches or none.
+void check_store(const char* op, const Array& tokens, const Array& cache, const Array& slots, bool sequential);
 
 }  // namespace gpukit

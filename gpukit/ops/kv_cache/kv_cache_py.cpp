@@ -2,6 +2,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/create/create.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/python/bind.h"
@@ -15,10 +16,10 @@ using namespace python;
 
 /// `count` tokens of a cache from `start`.
 Array tokens_of(const char* op, const Array& cache, int axis, int64_t start, int64_t count) {
-  if (start < 0 || start + count > cache.shape(axis))
+  if (start < 0 || start > cache.shape(axis) - count)
     throw OutOfRangeError(std::string(op) + ": positions " + std::to_string(start) + " to " +
-                          std::to_string(start + count) + " are out of range for a cache of " +
-                          std::to_string(cache.shape(axis)));
+                          std::to_string(start > INT64_MAX - count ? INT64_MAX : start + count) +
+                          " are out of range for a cache of " + std::to_string(cache.shape(axis)));
   return cache.narrow(axis, start, count);
 }
 
@@ -156,8 +157,15 @@ void bind_paged(nb::module_&& compat) {
             check_ndim(name, "K_cache", to_k, 4);
             check_shape(name, "V_cache", to_v, to_k.shape());
             check_shape(name, "V", new_v, new_k.shape());
-            store_tokens(name, new_k, to_k.permute({0, 2, 1, 3}), slots, false);
-            store_tokens(name, new_v, to_v.permute({0, 2, 1, 3}), slots, false);
+            const Array keys = to_k.permute({0, 2, 1, 3}), values = to_v.permute({0, 2, 1, 3});
+            check_store(name, new_k, keys, slots, false);
+            check_store(name, new_v, values, slots, false);
+            if (!lie_apart(keys, values)) throw ArgumentError(std::string(name) + ": K_cache and V_cache share memory");
+            Temporaries temporaries(name);
+            // V is read after K_cache is written.
+            const Array v_rows = may_share_memory(keys, new_v) ? copy(new_v, temporaries) : new_v;
+            store_tokens(name, new_k, keys, slots, false);
+            store_tokens(name, v_rows, values, slots, false);
             return 0;
           });
         },

@@ -1,6 +1,7 @@
 #include "gpukit/ops/rope/positions.h"
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "gpukit/array/host.h"
@@ -49,6 +50,21 @@ Array by_heads(const char* op, const Array& slopes, int64_t heads) {
   return slopes.expand_dims(1).expand_dims(2);
 }
 
+void check_beside(const char* op, const char* argument, const Array& a, const char* first, const Array& x) {
+  if (a.device() == x.device()) return;
+  throw DeviceError(std::string(op) + ": " + argument + " is on " + str(a.device()) + ", " + first + " is on " +
+                    str(x.device()) + "; move one with x.to(device)");
+}
+
+void add_rows(const char* op, const Array& x, const Array& encoding, int64_t start) {
+  const Array rows = encoding.narrow(0, start, x.shape()[0]).expand_dims(1);
+  if (x.dtype() == DType::float32) return add_inplace(x, rows);
+  Temporaries temporaries(op);
+  const Array sum = temporaries.empty(x.shape(), promote(op, x.dtype(), DType::float32), x.device());
+  add(x, rows, &sum);
+  cast(op, sum, x.dtype(), &x);
+}
+
 }  // namespace
 
 Array pope_encoding(int64_t positions, int64_t dim, double base, Device device) {
@@ -67,23 +83,27 @@ Array pope_encoding(int64_t positions, int64_t dim, double base, Device device) 
   return vector_of(values, {positions, dim}, device);
 }
 
-void pope(const char* op, const char* argument, const Array& x, const Array& encoding, int64_t start) {
-  check_ndim(op, argument, x, 3);
-  check_floating(op, argument, x);
+void pope(const char* op, const Array& q, const Array& k, const Array& encoding, int64_t start) {
   check_ndim(op, "encoding", encoding, 2);
   check_dtype(op, "encoding", encoding, DType::float32);
-  const int64_t tokens = x.shape()[0];
-  if (encoding.shape()[1] != x.shape()[2])
-    throw ShapeError(op, "encoding", "have " + std::to_string(x.shape()[2]) + " columns", encoding.shape().str());
-  if (start < 0 || start + tokens > encoding.shape()[0])
-    throw OutOfRangeError(std::string(op) + ": positions up to " + std::to_string(start + tokens) +
-                          " are out of range for " + std::to_string(encoding.shape()[0]));
-  const Array rows = encoding.narrow(0, start, tokens).expand_dims(1);
-  if (x.dtype() == DType::float32) return add_inplace(x, rows);
-  Temporaries temporaries(op);
-  const Array sum = temporaries.empty(x.shape(), promote(op, x.dtype(), DType::float32), x.device());
-  add(x, rows, &sum);
-  cast(op, sum, x.dtype(), &x);
+  for (const auto& [argument, x] : {std::pair{"q", &q}, std::pair{"k", &k}}) {
+    check_ndim(op, argument, *x, 3);
+    check_floating(op, argument, *x);
+    check_beside(op, argument, *x, "encoding", encoding);
+    if (encoding.shape()[1] != x->shape()[2])
+      throw ShapeError(op, "encoding", "have " + std::to_string(x->shape()[2]) + " columns", encoding.shape().str());
+    if (start < 0 || start > encoding.shape()[0] - x->shape()[0])
+      throw OutOfRangeError(std::string(op) + ": " + std::to_string(x->shape()[0]) + " tokens from position " +
+                            std::to_string(start) + " are out of range for " + std::to_string(encoding.shape()[0]));
+    if (has_internal_overlap(*x))
+      throw ArgumentError(std::string(op) + ": " + argument +
+                          " reaches some of its memory twice and cannot be written");
+    if (may_share_memory(*x, encoding))
+      throw ArgumentError(std::string(op) + ": " + argument + " and encoding share memory");
+  }
+  if (!lie_apart(q, k)) throw ArgumentError(std::string(op) + ": q and k share memory");
+  add_rows(op, q, encoding, start);
+  add_rows(op, k, encoding, start);
 }
 
 Array alibi_slopes(int64_t heads, Device device) {
@@ -112,6 +132,7 @@ void alibi_add(const Array& scores, const Array& slopes, int64_t start) {
   constexpr const char* kOp = "alibi_add_bias";
   check_ndim(kOp, "scores", scores, 4);
   check_dtype(kOp, "scores", scores, DType::float32);
+  check_beside(kOp, "slopes", slopes, "scores", scores);
   const Array factors = by_heads(kOp, slopes, scores.shape()[1]);
   Temporaries temporaries(kOp);
   const Array distance = distances(scores.shape()[2], scores.shape()[3], start, scores.device(), temporaries);
@@ -127,6 +148,7 @@ Array irope_scale(const char* op, const Array& q, const Array& positions, double
   check_floating(op, "Q", q);
   if (positions.dtype() != DType::int32 && positions.dtype() != DType::int64)
     unsupported_dtype(op, "positions", positions.dtype(), "have dtype int32 or int64");
+  check_beside(op, "positions", positions, "Q", q);
   check_shape(op, "positions", positions, {q.shape()[0]});
   if (!(floor_scale > 0)) throw ArgumentError(op, "floor_scale", "be positive", std::to_string(floor_scale));
   const Array target = result(op, out, q.shape(), q.dtype(), q.device());

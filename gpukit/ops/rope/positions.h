@@ -10,8 +10,8 @@ namespace gpukit {
 
 /// float32 [positions, dim]: sin(p base^(-2i / dim)) in column 2i, cos in column 2i + 1.
 Array pope_encoding(int64_t positions, int64_t dim, double base, Device device);
-/// x [tokens, heads, dim] += encoding[start + token], in place; rounded once.
-void pope(const char* op, const char* argument, const Array& x, const Array& encoding, int64_t start);
+/// q and k [tokens, heads, dim] += encoding[start + token], in place; rounded once.
+void pope(const char* op, const Array& q, const Array& k, const Array& encoding, int64_t start);
 
 /// float32 [heads]: 2^(-8 (h + 1) / heads).
 Array alibi_slopes(int64_t heads, Device device);

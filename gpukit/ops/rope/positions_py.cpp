@@ -5,7 +5,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/ops/manipulate/manipulate.h"
-#include "gpukit/ops/rope/rope.h"
+#include "gpukit/ops/rope/rope_impl.h"
 #include "gpukit/python/bind.h"
 
 namespace gpukit {
@@ -20,7 +20,7 @@ Tables whole_tables(const char* op, IntArg max_seq_len, IntArg head_dim, double 
   const int64_t positions = to_int(op, "max_seq_len", max_seq_len), dim = to_int(op, "head_dim", head_dim);
   const Device device = to_device(nb::none());
   auto [cos, sin] = in_scope([&] {
-    const auto [c, s] = rope_tables(positions, dim, base, scaling, device);
+    const auto [c, s] = rope_tables(op, positions, dim, base, scaling, device);
     return std::pair(concat(std::array{c, c}, 1), concat(std::array{s, s}, 1));
   });
   return nb::make_tuple(wrap(std::move(cos)), wrap(std::move(sin)));
@@ -120,19 +120,20 @@ void bind_positions(nb::module_& m) {
         const Array& b = to_array(kOp, "k", k);
         const Array& e = to_array(kOp, "encoding", encoding);
         const int64_t start = to_int(kOp, "start_pos", start_pos);
-        in_scope([&] { return pope(kOp, "q", a, e, start), pope(kOp, "k", b, e, start), 0; });
+        in_scope([&] { return pope(kOp, a, b, e, start), 0; });
       },
       "q"_a, "k"_a, "encoding"_a, "start_pos"_a = 0,
       "Adds encoding[start_pos + token] to every head of q and k [tokens, heads, dim], in place.");
   m.def(
       "irope_scale_q",
-      [](const ArrayObject& q, const ArrayObject& positions, double attn_scale, double floor_scale) {
+      [](const ArrayObject& q, const ArrayObject& positions, double attn_scale, double floor_scale, ArrayArg out) {
         constexpr const char* kOp = "irope_scale_q";
         const Array& a = to_array(kOp, "Q", q);
         const Array& at = to_array(kOp, "positions", positions);
-        return wrap(in_scope([&] { return irope_scale(kOp, a, at, attn_scale, floor_scale); }));
+        return with_out(kOp, out,
+                        [&](const Array* target) { return irope_scale(kOp, a, at, attn_scale, floor_scale, target); });
       },
-      "Q"_a, "positions"_a, "attn_scale"_a = 0.1, "floor_scale"_a = 8192.0,
+      "Q"_a, "positions"_a, "attn_scale"_a = 0.1, "floor_scale"_a = 8192.0, nb::kw_only(), "out"_a = nb::none(),
       "Q [tokens, heads, dim] times 1 + attn_scale ln(1 + floor((position + 1) / floor_scale)).");
 }
 

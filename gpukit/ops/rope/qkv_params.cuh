@@ -5,6 +5,8 @@
 namespace gpukit {
 
 inline constexpr int kRopeWarps = 4;  // of a block
+/// Of so many tokens each head looks for later ones at its place; of more, qkv_find_overtaken does so before.
+inline constexpr int kFewTokens = 256;
 
 struct QkvParams {
   int64_t tokens;
@@ -19,6 +21,13 @@ struct QkvParams {
   float eps;
   int32_t fault_op;
 };
+
+/// Where a token's keys and values go, as one number of the cache's places; negative: nowhere.
+GPUKIT_DEVICE int64_t cache_place(const QkvParams& p, const int32_t* tables, int64_t sequence, int64_t position) {
+  if (!in_range(sequence, p.cache.sequences) || (p.pairs > 0 && !in_range(position, p.num_positions))) return -1;
+  const CacheSlot at = find_slot(p.cache, tables, sequence, position);
+  return at.limit != 0 ? -1 : at.page * p.cache.page_size + at.slot;
+}
 
 struct RopeParams {
   int64_t tokens, num_positions;

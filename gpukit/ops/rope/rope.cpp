@@ -1,5 +1,7 @@
 #include "gpukit/ops/rope/rope.h"
 
+#include <cstring>
+
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/elementwise/copy.h"
@@ -19,6 +21,11 @@ void check_device(const char* op, const char* argument, const Array& a, const ch
   if (a.device() == x.device()) return;
   throw DeviceError(std::string(op) + ": " + argument + " is on " + str(a.device()) + ", " + first + " is on " +
                     str(x.device()) + "; move one with x.to(device)");
+}
+
+void check_apart(const char* op, const char* name_a, const Array& a, const char* name_b, const Array& b) {
+  if (a.defined() && b.defined() && !lie_apart(a, b))
+    throw ArgumentError(std::string(op) + ": " + name_a + " and " + name_b + " share memory");
 }
 
 void check_written(const char* op, const char* argument, const Array& a) {
@@ -73,9 +80,7 @@ void rope_pair(const char* op, const Array& q, const Array& k, const Array& cos,
     if (k.ndim() != 3 || k.shape()[0] != q.shape()[0] || k.shape()[2] != q.shape()[2])
       throw ShapeError(op, "k", "have the tokens and dims of q " + q.shape().str(), k.shape().str());
     check_written(op, "k", k);
-    if (may_share_memory(q, k) && q.size() > 0 && k.size() > 0 && partially_overlap(q, k) &&
-        !(q.storage() == k.storage() && q.strides() == k.strides()))
-      throw ArgumentError(std::string(op) + ": q and k share memory in different layouts");
+    check_apart(op, "q", q, "k", k);
   }
   check_tables(op, cos, sin, pairs, first, q);
   if (positions.defined()) {
@@ -137,6 +142,21 @@ void qkv_rope_append(const Array& qkv, const Array& q_out, const KvCache& cache,
     p.sin_row = options.sin.strides()[0];
     p.sin_step = options.sin.strides()[1];
   }
+  check_cache_apart(kOp, cache);
+  const std::pair<const char*, const Array*> written[] = {
+      {"q_out", &q_out}, {"cache.k", &cache.k}, {"cache.v", &cache.v}};
+  for (const auto& [name, a] : written) {
+    if (a != &q_out) {
+      check_apart(kOp, "q_out", q_out, name, *a);
+      check_apart(kOp, name, *a, "qkv", qkv);
+    }
+    for (const auto& [other, b] :
+         {std::pair{"cache.k_scale", &cache.k_scale}, std::pair{"cache.v_scale", &cache.v_scale},
+          std::pair{"cache.block_tables", &cache.block_tables}, std::pair{"sequence_ids", &sequence_ids},
+          std::pair{"positions", &positions}, std::pair{"bias", &options.bias}, std::pair{"q_norm", &options.q_norm},
+          std::pair{"k_norm", &options.k_norm}, std::pair{"cos", &options.cos}, std::pair{"sin", &options.sin}})
+      check_apart(kOp, name, *a, other, *b);
+  }
   p.heads = static_cast<int32_t>(heads);
   p.kv_heads = static_cast<int32_t>(kv_heads);
   p.dim = static_cast<int32_t>(dim);
@@ -178,18 +198,31 @@ void split_qkv(const Array& qkv, const Array& q, const Array& k, const Array& v)
   constexpr const char* kOp = "split_qkv_batch";
   check_ndim(kOp, "qkv", qkv, 2);
   const int64_t tokens = qkv.shape()[0];
+  const std::pair<const char*, const Array*> parts[] = {{"q_out", &q}, {"k_out", &k}, {"v_out", &v}};
   int64_t at = 0;
-  for (const auto& [name, part] : {std::pair{"q_out", &q}, std::pair{"k_out", &k}, std::pair{"v_out", &v}}) {
+  bool shared = false;
+  for (const auto& [name, part] : parts) {
     check_device(kOp, name, *part, "qkv", qkv);
     check_dtype(kOp, name, *part, qkv.dtype());
     const int64_t width = tokens == 0 ? 0 : part->size() / tokens;
     if (part->ndim() == 0 || part->shape()[0] != tokens || at + width > qkv.shape()[1])
       throw ShapeError(kOp, name, "hold its columns of qkv " + qkv.shape().str(), part->shape().str());
+    check_written(kOp, name, *part);
+    for (const auto& [other, b] : parts)
+      if (std::strcmp(name, other) < 0) check_apart(kOp, name, *part, other, *b);
+    shared = shared || may_share_memory(*part, qkv);
+    at += width;
+  }
+  Temporaries temporaries(kOp);
+  const Array from = shared ? copy(qkv, temporaries) : qkv;
+  at = 0;
+  for (const auto& [name, part] : parts) {
     if (part->size() == 0) continue;
-    if (part->can_view({tokens, width}))
-      copy_into(part->reshape_view({tokens, width}), qkv.narrow(1, at, width));
-    else
-      copy_to(qkv.narrow(1, at, width), *part);
+    const int64_t width = part->size() / tokens;
+    const Array columns = from.narrow(1, at, width);
+    Dims shape = part->shape();
+    copy_into(*part, columns.can_view(shape) ? columns.reshape_view(shape)
+                                             : contiguous(columns, temporaries).reshape_view(shape));
     at += width;
   }
 }

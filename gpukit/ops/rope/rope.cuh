@@ -79,13 +79,44 @@ GPUKIT_DEVICE void store_head(const QkvParams& p, const CacheStrides& s, const C
   }
 }
 
+// qkv_find_overtaken: one thread per token, told apart from later tokens in tiles of a block.
+__global__ void __launch_bounds__(kFewTokens)
+    qkv_find_overtaken(uint8_t* overtaken, const int32_t* tables, const int32_t* ids, const int32_t* positions,
+                       const __grid_constant__ QkvParams p) {
+  __shared__ int64_t places[kFewTokens];
+  __shared__ uint32_t taken[kFewTokens];  // a bit for each place of this block, modulo their number
+  const int64_t first = blockIdx.x * int64_t{kFewTokens};
+  const auto place_of = [&](int64_t token) {
+    return token < p.tokens ? cache_place(p, tables, ids[token * p.id_step], positions[token * p.position_step]) : -1;
+  };
+  const int64_t mine = place_of(first + threadIdx.x);
+  bool found = false;
+  taken[threadIdx.x] = 0;
+  places[threadIdx.x] = mine;
+  __syncthreads();
+  if (mine >= 0) {
+    atomicOr(&taken[mine / 32 % kFewTokens], 1u << (mine % 32));
+    for (int i = threadIdx.x + 1; i < kFewTokens; ++i) found = found || places[i] == mine;
+  }
+  __syncthreads();
+  for (int64_t base = first + kFewTokens; base < p.tokens; base += kFewTokens) {
+    const int64_t other = place_of(base + threadIdx.x);
+    if (!__syncthreads_or(other >= 0 && (taken[other / 32 % kFewTokens] >> (other % 32) & 1) != 0)) continue;
+    places[threadIdx.x] = other;
+    __syncthreads();
+    if (mine >= 0)
+      for (int i = 0; i < kFewTokens; ++i) found = found || places[i] == mine;
+  }
+  if (first + threadIdx.x < p.tokens) overtaken[first + threadIdx.x] = found ? 1 : 0;
+}
+
 /// Shared memory: a head and its squares (`padded`, a power of two) for every warp.
 template <typename T>
 __global__ void __launch_bounds__(32 * kRopeWarps, 4)
     qkv_rope_append(T* q_out, const T* qkv, void* k, void* v, float* k_scale, float* v_scale, const int32_t* tables,
                     const int32_t* ids, const int32_t* positions, const T* bias, const T* q_norm, const T* k_norm,
-                    const float* cos, const float* sin, Fault* fault, const __grid_constant__ QkvParams p,
-                    int32_t padded) {
+                    const float* cos, const float* sin, const uint8_t* overtaken, Fault* fault,
+                    const __grid_constant__ QkvParams p, int32_t padded) {
   extern __shared__ float memory[];
   const int lane = threadIdx.x & 31;
   float* const x = memory + (threadIdx.x >> 5) * (p.dim + padded);
@@ -109,6 +140,16 @@ __global__ void __launch_bounds__(32 * kRopeWarps, 4)
       if (sequence >= 0 && notes) note_fault(fault, p.fault_op, position, p.num_positions);
       kept = turned = false;
       position = 0;
+    }
+    if (!is_q && kept) {
+      bool later = overtaken != nullptr && overtaken[token] != 0;
+      if (overtaken == nullptr) {
+        const int64_t place = at.page * p.cache.page_size + at.slot;
+        for (int64_t i = token + 1 + lane; i < p.tokens; i += 32)
+          later = later || cache_place(p, tables, ids[i * p.id_step], positions[i * p.position_step]) == place;
+        later = __any_sync(0xffffffffu, later) != 0;
+      }
+      kept = !later;
     }
     if (!is_q && !kept) continue;
     __syncwarp();

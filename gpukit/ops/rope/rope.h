@@ -53,9 +53,9 @@ struct QkvOptions {
 /// bias, normalises q and k, turns them, writes q to q_out [tokens, heads, dim] and k and v to the cache at
 /// (sequence_ids[i], positions[i]), rounded once from float32. float8_e4m3 holds value / scale[head]; int8 holds value
 /// / scale with scale = max|value| / 127 of the token and head, which is written too. A sequence id of -1 writes
-/// nothing to the cache; its position may be anything. Bad positions, ids and block table entries write nothing to the
-/// cache and raise at the next wait. q_out may share memory with the first heads * dim columns of qkv, as the very same
-/// elements.
+/// nothing to the cache; its position may be anything. Of tokens for the same place the last one stays. Bad positions,
+/// ids and block table entries write nothing to the cache and raise at the next wait. q_out may share memory with the
+/// first heads * dim columns of qkv, as the very same elements.
 void qkv_rope_append(const Array& qkv, const Array& q_out, const KvCache& cache, const Array& sequence_ids,
                      const Array& positions, const QkvOptions& options);
 

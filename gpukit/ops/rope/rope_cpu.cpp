@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "gpukit/ops/common/cpu.h"
@@ -124,7 +125,8 @@ enum Argument {
 };
 
 template <typename T>
-void append_token(const QkvParams& p, void* const* a, int64_t token, runtime::FaultWord* fault, float* x) {
+void append_token(const QkvParams& p, void* const* a, int64_t token, bool overtaken, runtime::FaultWord* fault,
+                  float* x) {
   const int64_t sequence = static_cast<const int32_t*>(a[ids])[token * p.id_step];
   int64_t position = static_cast<const int32_t*>(a[positions])[token * p.position_step];
   CacheSlot at{};
@@ -135,6 +137,7 @@ void append_token(const QkvParams& p, void* const* a, int64_t token, runtime::Fa
     kept = turned = false;
     position = 0;
   }
+  kept = kept && !overtaken;
   const int64_t total = int64_t{p.heads} + 2 * int64_t{p.kv_heads};
   for (int64_t head = 0; head < total; ++head) {
     const bool is_q = head < p.heads, is_v = head >= p.heads + p.kv_heads;
@@ -163,6 +166,22 @@ void append_token(const QkvParams& p, void* const* a, int64_t token, runtime::Fa
       store_head(p, p.cache.k, at, head - p.heads, x, a[cache_k], static_cast<float*>(a[k_scale]));
     }
   }
+}
+
+/// For each token whether a later one goes to the same place of the cache.
+std::vector<char> overtaken_tokens(const QkvParams& p, void* const* a) {
+  std::vector<char> overtaken(static_cast<size_t>(p.tokens), 0);
+  std::vector<std::pair<int64_t, int64_t>> places;
+  for (int64_t token = 0; p.tokens > 1 && token < p.tokens; ++token) {
+    const int64_t place =
+        cache_place(p, static_cast<const int32_t*>(a[tables]), static_cast<const int32_t*>(a[ids])[token * p.id_step],
+                    static_cast<const int32_t*>(a[positions])[token * p.position_step]);
+    if (place >= 0) places.emplace_back(place, token);
+  }
+  std::sort(places.begin(), places.end());
+  for (size_t i = 1; i < places.size(); ++i)
+    if (places[i - 1].first == places[i].first) overtaken[static_cast<size_t>(places[i - 1].second)] = 1;
+  return overtaken;
 }
 
 memory::Use use_if(const Array& a, bool written) { return written ? write_if(a) : read_if(a); }
@@ -218,11 +237,12 @@ void qkv_rope_append(const QkvCall& c) {
          use_if(c.cos, false), use_if(c.sin, false)},
         [p, fault](void* const* a) {
           const int64_t width = (int64_t{p.heads} + 2 * int64_t{p.kv_heads}) * p.dim;
+          const std::vector<char> overtaken = overtaken_tokens(p, a);
           parallel_for(p.tokens, std::max<int64_t>(1, 8192 / std::max<int64_t>(width, 1)),
                        [&](int64_t begin, int64_t end) {
                          std::vector<float> x(static_cast<size_t>(p.dim));
                          for (int64_t token = begin; token < end; ++token)
-                           append_token<T>(p, a, token, fault, x.data());
+                           append_token<T>(p, a, token, overtaken[static_cast<size_t>(token)] != 0, fault, x.data());
                        });
         });
   });

@@ -3,6 +3,7 @@
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/rope/rope_impl.h"
 #include "gpukit/runtime/fault.h"
 
@@ -12,6 +13,8 @@ namespace {
 
 const jit::KernelSet kernels("gpukit/ops/rope/rope.cuh", {"gpukit::rope<{T}>", "gpukit::qkv_rope_append<{T}>"},
                              {DType::float16, DType::bfloat16, DType::float32});
+
+const jit::KernelSet plain("gpukit/ops/rope/rope.cuh", {"gpukit::qkv_find_overtaken"});
 
 /// One warp per head of a token.
 jit::LaunchConfig warps_for(int64_t units) {
@@ -55,11 +58,20 @@ void qkv_rope_append(const QkvCall& c) {
   const auto padded = static_cast<int32_t>(ceil_power(p.dim));
   jit::LaunchConfig config = warps_for(p.tokens * (int64_t{p.heads} + 2 * int64_t{p.kv_heads}));
   config.shared_bytes = static_cast<unsigned>(sizeof(float)) * kRopeWarps * static_cast<unsigned>(p.dim + padded);
+  const Device device = c.qkv.device();
+  Temporaries temporaries("qkv_rope_append");
+  Array overtaken;
+  if (p.tokens > kFewTokens) {
+    overtaken = temporaries.empty({p.tokens}, DType::uint8, device);
+    jit::launch(plain.get(0), device,
+                {.grid_x = static_cast<unsigned>(ceil_div(p.tokens, int64_t{kFewTokens})), .block_x = kFewTokens},
+                write(overtaken), read_if(c.cache.block_tables), read(c.sequence_ids), read(c.positions), p);
+  }
   // Scales of int8 are written, those of float8 are read: as written they are ordered after both.
-  jit::launch(kernels.get(1, c.qkv.dtype()), c.qkv.device(), config, write(c.q_out), read(c.qkv), write(c.cache.k),
+  jit::launch(kernels.get(1, c.qkv.dtype()), device, config, write(c.q_out), read(c.qkv), write(c.cache.k),
               write(c.cache.v), write_if(c.cache.k_scale), write_if(c.cache.v_scale), read_if(c.cache.block_tables),
               read(c.sequence_ids), read(c.positions), read_if(c.bias), read_if(c.q_norm), read_if(c.k_norm),
-              read_if(c.cos), read_if(c.sin), runtime::fault_address(c.qkv.device()), p, padded);
+              read_if(c.cos), read_if(c.sin), read_if(overtaken), runtime::fault_address(device), p, padded);
 }
 
 }  // namespace gpukit::cuda

@@ -35,5 +35,8 @@ void qkv_rope_append(const QkvCall& call);
 /// rope of two arrays in one launch, for the names of 0.2; `op` stands in messages.
 void rope_pair(const char* op, const Array& q, const Array& k, const Array& cos, const Array& sin,
                const Array& positions, const RopeOptions& options);
+/// rope_tables under another name, likewise.
+std::pair<Array, Array> rope_tables(const char* op, int64_t positions, int64_t rotary_dim, double base,
+                                    const RopeScaling& scaling, Device device);
 
 }  // namespace gpukit

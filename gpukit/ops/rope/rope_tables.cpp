@@ -5,7 +5,7 @@
 
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
-#include "gpukit/ops/rope/rope.h"
+#include "gpukit/ops/rope/rope_impl.h"
 
 namespace gpukit {
 
@@ -13,7 +13,9 @@ namespace {
 
 constexpr double kTurn = 2 * std::numbers::pi;
 
-[[noreturn]] void refuse(const std::string& what) { throw ArgumentError("rope_tables: " + what); }
+[[noreturn]] void refuse(const char* op, const std::string& what) {
+  throw ArgumentError(std::string(op) + ": " + what);
+}
 
 /// The pair whose wavelength makes `rotations` turns within `length` positions.
 double pair_of_rotations(double rotations, double dim, double base, double length) {
@@ -60,22 +62,22 @@ std::vector<double> frequencies(int64_t dim, double base, const RopeScaling& s) 
 
 }  // namespace
 
-std::pair<Array, Array> rope_tables(int64_t positions, int64_t rotary_dim, double base, const RopeScaling& scaling,
-                                    Device device) {
+std::pair<Array, Array> rope_tables(const char* op, int64_t positions, int64_t rotary_dim, double base,
+                                    const RopeScaling& scaling, Device device) {
   using Kind = RopeScaling::Kind;
-  if (positions < 0) refuse("positions must not be negative, got " + std::to_string(positions));
+  if (positions < 0) refuse(op, "positions must not be negative, got " + std::to_string(positions));
   if (rotary_dim < 2 || rotary_dim % 2 != 0)
-    refuse("rotary_dim must be even and positive, got " + std::to_string(rotary_dim));
-  if (!(base > 1) || !std::isfinite(base)) refuse("base must be above 1, got " + std::to_string(base));
+    refuse(op, "rotary_dim must be even and positive, got " + std::to_string(rotary_dim));
+  if (!(base > 1) || !std::isfinite(base)) refuse(op, "base must be above 1, got " + std::to_string(base));
   if (!(scaling.factor > 0) || !std::isfinite(scaling.factor))
-    refuse("factor must be positive, got " + std::to_string(scaling.factor));
+    refuse(op, "factor must be positive, got " + std::to_string(scaling.factor));
   if ((scaling.kind == Kind::yarn || scaling.kind == Kind::llama3) && scaling.original_length <= 0)
-    refuse("original_length must be positive for this scaling, got " + std::to_string(scaling.original_length));
+    refuse(op, "original_length must be positive for this scaling, got " + std::to_string(scaling.original_length));
   if (scaling.kind == Kind::yarn && !(scaling.beta_fast > 0 && scaling.beta_slow > 0))
-    refuse("beta_fast and beta_slow must be positive");
+    refuse(op, "beta_fast and beta_slow must be positive");
   if (scaling.kind == Kind::llama3 &&
       !(scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor))
-    refuse("high_freq_factor must be above low_freq_factor, and that above 0");
+    refuse(op, "high_freq_factor must be above low_freq_factor, and that above 0");
   const std::vector<double> f = frequencies(rotary_dim, base, scaling);
   double amplitude = 1;
   if (scaling.kind == Kind::yarn)
@@ -94,6 +96,11 @@ std::pair<Array, Array> rope_tables(int64_t positions, int64_t rotary_dim, doubl
     }
   }
   return {from_host(cos.data(), shape, DType::float32, device), from_host(sin.data(), shape, DType::float32, device)};
+}
+
+std::pair<Array, Array> rope_tables(int64_t positions, int64_t rotary_dim, double base, const RopeScaling& scaling,
+                                    Device device) {
+  return rope_tables("rope_tables", positions, rotary_dim, base, scaling, device);
 }
 
 }  // namespace gpukit
