@@ -9,7 +9,8 @@ CASES: list[OpCase] = []
 DEDICATED = {
     "attention": "test_attention.py::test_attention",
     "attention_over_cache": "test_attention_cache.py::test_cache",
-    "explain_attention": "test_attention.py::test_arguments",
+    "explain_attention": "test_attention.py::test_explanations",
+    "explain_attention_over_cache": "test_attention.py::test_explanations",
     "sdpa_causal": "test_attention_names.py::test_sdpa",
     "sdpa_causal_fixed_cache": "test_attention_names.py::test_sdpa",
     "sdpa_causal_fixed_cache_ptr": "test_attention_names.py::test_sdpa",
@@ -29,6 +30,7 @@ DEDICATED = {
     "reshape_and_cache": "test_attention_names.py::test_paged_names",
     "gather_embeddings": "test_attention_names.py::test_batching_names",
     "scatter_last_token_logits": "test_attention_names.py::test_batching_names",
+    "prepare_batch_inputs": "test_attention_names.py::test_lists_of_tokens",
     "prepare_position_ids": "test_attention_names.py::test_batching_names",
     "argmax_sample": "test_attention_names.py::test_batching_names",
     "check_eos": "test_attention_names.py::test_batching_names",

@@ -140,6 +140,13 @@ def over_cache(rng: np.random.Generator) -> Arrays:
     ]
 
 
+def irope(rng: np.random.Generator) -> Arrays:
+    return [
+        *normal((4, 9, 16), (2, 70, 16), (2, 70, 16), dtype="bfloat16")(rng),
+        upload(rng.integers(0, 20000, 9), "int32"),
+    ]
+
+
 MANY_COUNTS = [1, 3, 0, 2] * 5
 
 
@@ -195,6 +202,9 @@ CALLS = [
     plain("attention", normal((2, 9, 4, 16), (2, 70, 2, 16), (2, 70, 2, 16), dtype="bfloat16"), causal=True),
     plain("attention", turned((2, 9, 4, 16), (2, 7, 4, 16), (2, 7, 4, 16)), "turned"),
     plain("sdpa_causal", normal((4, 9, 16), (2, 70, 16), (2, 70, 16))),
+    plain("cross_attention", normal((4, 9, 16), (2, 70, 16), (2, 70, 16))),
+    Call("sdpa_irope", irope, lambda arrays, **more: gp.sdpa_irope(*arrays, 0.5, 8.0, 61, **more)),
+    Call("irope_scale_q", irope, lambda arrays, **more: gp.irope_scale_q(arrays[0].transpose(1, 0, 2), arrays[3], **more)),
     Call("attention_over_cache", over_cache, lambda arrays, **more: gp.attention_over_cache(*arrays, **more)),
     plain("causal_conv1d", normal((2, 6, 9), (6, 4), (6,))),
     plain("selective_scan", normal((2, 6, 9), (2, 6, 9), (6, 4), (2, 4, 9), (2, 4, 9), (6,)), delta_softplus=True),

@@ -223,3 +223,72 @@ def test_backends_agree_to_the_bit(device, rng, dtype):
     given = [upload(x, dtype) for x in (q, k, v)]
     for options in ({"causal": True}, {"window": 70}):
         assert bits(gp.attention(*given, **options)) == bits(gp.attention(*(x.to("cpu") for x in given), **options))
+
+
+def test_any_window_is_taken(device, rng):
+    """One that reaches over all keys is none; no size overflows."""
+    for queries, keys in ((5, 5), (3, 70), (70, 3)):
+        q, k, v = (upload(x, "float32") for x in make(rng, (1, queries, 2, 8), *((1, keys, 2, 8),) * 2, dtype="float32"))
+        for causal in (False, True):
+            expected = gp.attention(q, k, v, causal=causal)
+            for window in (queries + keys, 2**31, 2**62, 2**63 - 1):
+                got = gp.attention(q, k, v, causal=causal, window=window)
+                assert bits(got) == bits(expected), (queries, keys, window)
+    cache, ids, at = gp.ones((1, 9, 2, 8)), int32([0]), int32([8])
+    expected = gp.attention_over_cache(q[0, :1], cache, cache, ids, at)
+    for window in (9, 2**63 - 1):
+        assert bits(gp.attention_over_cache(q[0, :1], cache, cache, ids, at, window=window)) == bits(expected)
+
+
+def test_explanations(device, rng):
+    q, k = gp.zeros((2, 5, 4, 16)), gp.zeros((2, 700, 2, 16))
+    lengths = int32([3, 5])
+    text = gp.explain_attention(
+        q, k, k, scale=0.5, causal=True, window=9, softcap=3.0, alibi_slopes=gp.zeros(4), mask=gp.zeros((5, 700)),
+        q_lengths=lengths, k_lengths=lengths,
+    )  # fmt: skip
+    assert "gpukit/ops/attention/" in text
+    for options, message in (
+        ({"scale": float("nan")}, "scale must be finite"),
+        ({"softcap": -1.0}, "softcap must be finite"),
+        ({"alibi_slopes": gp.zeros(3)}, "alibi_slopes must have shape"),
+        ({"mask": gp.zeros((5, 7))}, "mask must broadcast"),
+        ({"k_lengths": gp.zeros(2)}, "k_lengths must have dtype int32"),
+    ):
+        with pytest.raises(ValueError, match=f"explain_attention: {message}"):
+            gp.explain_attention(q, k, k, **options)
+    ids = int32([0, 1, 0, 1, 0])
+    assert "gpukit/ops/attention/" in gp.explain_attention_over_cache(q[0], k, k, ids, ids, window=3)
+    with pytest.raises(ValueError, match="explain_attention_over_cache: positions must have shape"):
+        gp.explain_attention_over_cache(q[0], k, k, ids, ids[:2])
+    # No heads, no tokens, no keys.
+    for shapes in (((1, 3, 0, 8), (1, 3, 0, 8)), ((1, 0, 2, 8), (1, 3, 2, 8)), ((1, 3, 2, 8), (1, 0, 2, 8))):
+        a, b = (gp.zeros(s) for s in shapes)
+        assert gp.explain_attention(a, b, b)
+        assert gp.explain_attention_over_cache(a[0], b, b, int32([0] * a.shape[1]), int32([0] * a.shape[1]))
+        assert gp.attention(a, b, b).shape == a.shape
+        assert not gp.attention(a, b, b).to_numpy().any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scores_beyond_float32(device, dtype):
+    """-inf weighs nothing, as a key that is not seen; +inf and NaN make their own rows NaN, and no others."""
+    huge = {"float16": 6e4, "bfloat16": 3e38, "float32": 3e38}[dtype]
+    scale = 1e30 if dtype == "float16" else 1.0
+    q = np.ones((1, 4, 1, 8))
+    k, v = np.ones((1, 70, 1, 8)), np.ones((1, 70, 1, 8))
+    q[0, 0] = -huge  # -inf with every key
+    q[0, 1, 0, 0] = np.nan
+    q[0, 2] = huge  # +inf
+    q[0, 3] = 0
+    k[0] *= huge if dtype != "float16" else 6e4
+    v[0, 0] = 5
+    given = [upload(round_to(x, dtype), dtype) for x in (q, k, v)]
+    got, lse = gp.attention(*given, scale=scale, return_lse=True)
+    got, lse = download(got), lse.to_numpy()
+    assert not got[0, 0].any() and lse[0, 0, 0] == -np.inf
+    assert np.isnan(got[0, 1:3]).all()
+    np.testing.assert_allclose(got[0, 3], 74 / 70, rtol=1e-2)
+    k[0, 1:] = 0  # one key overflows, the others are seen
+    given[1] = upload(round_to(k, dtype), dtype)
+    np.testing.assert_allclose(download(gp.attention(*given, scale=scale))[0, 0], 1.0, rtol=1e-2)

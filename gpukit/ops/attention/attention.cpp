@@ -33,6 +33,10 @@ void check_int32_row(const char* op, const char* argument, const Array& a, int64
   check_shape(op, argument, a, {size});
 }
 
+/// A window over all keys is none, whatever its size: positions plus it cannot overflow. `reach`: one more than a key
+/// can be away from a position.
+int64_t window_within(int64_t window, int64_t reach) { return window < reach ? window : 0; }
+
 /// Heads, dim and scores. `q` ends in [heads, dim].
 void set_scores(const char* op, const Array& q, int64_t kv_heads, const ScoreOptions& options, AttentionCall* call) {
   AttentionParams& p = call->params;
@@ -46,7 +50,7 @@ void set_scores(const char* op, const Array& q, int64_t kv_heads, const ScoreOpt
     refuse(op, "softcap must be finite and not negative, got " + std::to_string(options.softcap));
   if (options.window < 0) refuse(op, "window must not be negative, got " + std::to_string(options.window));
   p.heads = static_cast<int32_t>(heads);
-  p.group = kv_heads == 0 ? 1 : static_cast<int32_t>(heads / kv_heads);
+  p.group = kv_heads == 0 || heads == 0 ? 1 : static_cast<int32_t>(heads / kv_heads);
   p.dim = static_cast<int32_t>(dim);
   p.scale = static_cast<float>(scale);
   p.softcap = static_cast<float>(options.softcap);
@@ -122,6 +126,7 @@ AttentionCall plan(const char* op, const Array& q, const KvCache& cache, const A
   p.positioned = options.first_position ? 1 : 0;
   p.first_position = options.first_position.value_or(0);
   if (std::abs(p.first_position) > INT32_MAX) refuse(op, "the first position is out of range");
+  p.window = window_within(p.window, queries + p.cache.max_pages * p.cache.page_size + std::abs(p.first_position));
   p.tokens = batch * queries;
   p.queries = queries;
   p.q = {q.strides()[0], q.strides()[1], q.strides()[2], q.strides()[3]};
@@ -180,8 +185,10 @@ Array attention(const Array& q, const Array& k, const Array& v, const AttentionO
   return attention("attention", q, k, v, options, out, lse);
 }
 
-Array attention_over_cache(const char* op, const Array& q, const KvCache& cache, const Array& sequence_ids,
-                           const Array& positions, const ScoreOptions& options, const Array* out) {
+namespace {
+
+AttentionCall plan_over_cache(const char* op, const Array& q, const KvCache& cache, const Array& sequence_ids,
+                              const Array& positions, const ScoreOptions& options) {
   check_data(op, "q", q);
   check_ndim(op, "q", q, 3);
   AttentionCall call{};
@@ -196,12 +203,27 @@ Array attention_over_cache(const char* op, const Array& q, const KvCache& cache,
   if (cache.k.shape()[3] != q.shape()[2])
     throw ShapeError(op, "cache.k", "have " + std::to_string(q.shape()[2]) + " dims", cache.k.shape().str());
   set_scores(op, q, cache.k.shape()[2], options, &call);
+  p.window = window_within(p.window, p.cache.max_pages * p.cache.page_size);
   check_int32_row(op, "sequence_ids", sequence_ids, p.tokens, q);
   check_int32_row(op, "positions", positions, p.tokens, q);
   call.first = sequence_ids;
   call.second = positions;
   p.first_step = sequence_ids.strides()[0];
   p.second_step = positions.strides()[0];
+  return call;
+}
+
+std::string explain(const AttentionCall& call) {
+  if (call.q.device().kind == DeviceKind::cuda) return cuda::explain_attention(call);
+  return "cpu: blocks of queries by tiles of " + std::to_string(kKeyTile) +
+         " keys (gpukit/ops/attention/attention_cpu.cpp)";
+}
+
+}  // namespace
+
+Array attention_over_cache(const char* op, const Array& q, const KvCache& cache, const Array& sequence_ids,
+                           const Array& positions, const ScoreOptions& options, const Array* out) {
+  AttentionCall call = plan_over_cache(op, q, cache, sequence_ids, positions, options);
   const Array target = result(op, out, q.shape(), q.dtype(), q.device());
   submit(call, target);
   return target;
@@ -214,10 +236,13 @@ Array attention_over_cache(const Array& q, const KvCache& cache, const Array& se
 
 std::string explain_attention(const Array& q, const Array& k, const Array& v, const AttentionOptions& options) {
   constexpr const char* kOp = "explain_attention";
-  const AttentionCall call = plan(kOp, q, whole_arrays(kOp, q, k, v), options);
-  if (q.device().kind == DeviceKind::cuda) return cuda::explain_attention(call);
-  return "cpu: blocks of queries by tiles of " + std::to_string(kKeyTile) +
-         " keys (gpukit/ops/attention/attention_cpu.cpp)";
+  check_data(kOp, "q", q);
+  return explain(plan(kOp, q, whole_arrays(kOp, q, k, v), options));
+}
+
+std::string explain_attention_over_cache(const Array& q, const KvCache& cache, const Array& sequence_ids,
+                                         const Array& positions, const ScoreOptions& options) {
+  return explain(plan_over_cache("explain_attention_over_cache", q, cache, sequence_ids, positions, options));
 }
 
 }  // namespace gpukit

@@ -45,5 +45,8 @@ Array attention_over_cache(const Array& q, const KvCache& cache, const Array& se
 
 /// What attention() does for such arrays: the path and its kernel, for people.
 std::string explain_attention(const Array& q, const Array& k, const Array& v, const AttentionOptions& options = {});
+/// The same of attention_over_cache().
+std::string explain_attention_over_cache(const Array& q, const KvCache& cache, const Array& sequence_ids,
+                                         const Array& positions, const ScoreOptions& options = {});
 
 }  // namespace gpukit

@@ -59,30 +59,33 @@ void bind_causal(nb::module_& m) {
       "sdpa_causal_fixed_cache with the length in an int32 [1] array: graphs replay with another one.");
   m.def(
       "cross_attention",
-      [](const ArrayObject& q, const ArrayObject& k, const ArrayObject& v, double scale) {
+      [](const ArrayObject& q, const ArrayObject& k, const ArrayObject& v, double scale, ArrayArg out) {
         constexpr const char* kOp = "cross_attention";
         const Inputs x = to_inputs(kOp, q, k, v);
-        return wrap(in_scope([&] { return sdpa(kOp, x.q, x.k, x.v, {.scale = scale, .causal = false}); }));
+        return with_out(kOp, out,
+                        [&](const Array* o) { return sdpa(kOp, x.q, x.k, x.v, {.scale = scale, .causal = false}, o); });
       },
-      "Q"_a, "K"_a, "V"_a, "scale"_a = 0.0, "Attention by heads, every query to every key.");
+      "Q"_a, "K"_a, "V"_a, "scale"_a = 0.0, nb::kw_only(), "out"_a = nb::none(),
+      "Attention by heads, every query to every key.");
   m.def(
       "sdpa_irope",
       [](const ArrayObject& q, const ArrayObject& k, const ArrayObject& v, const ArrayObject& positions,
-         double attn_scale, double floor_scale, IntArg causal_offset) {
+         double attn_scale, double floor_scale, IntArg causal_offset, ArrayArg out) {
         constexpr const char* kOp = "sdpa_irope";
         const Inputs x = to_inputs(kOp, q, k, v);
         const Array& at = to_array(kOp, "positions", positions);
         SdpaOptions options;
         options.first_position = to_int(kOp, "causal_offset", causal_offset);
-        return wrap(in_scope([&] {
+        return with_out(kOp, out, [&](const Array* o) {
           check_ndim(kOp, "Q", x.q, 3);
           Temporaries temporaries(kOp);
           const Array scaled = temporaries.empty_like(x.q), view = scaled.permute({1, 0, 2});
           irope_scale(kOp, x.q.permute({1, 0, 2}), at, attn_scale, floor_scale, &view);
-          return sdpa(kOp, scaled, x.k, x.v, options);
-        }));
+          return sdpa(kOp, scaled, x.k, x.v, options, o);
+        });
       },
       "Q"_a, "K"_a, "V"_a, "positions"_a, "attn_scale"_a = 0.1, "floor_scale"_a = 8192.0, "causal_offset"_a = 0,
+      nb::kw_only(), "out"_a = nb::none(),
       "sdpa_causal with queries scaled as irope_scale_q scales them; query i sees keys up to i + causal_offset.");
 }
 

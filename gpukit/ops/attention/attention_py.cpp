@@ -29,6 +29,12 @@ ScoreOptions to_score(const char* op, std::optional<double> scale, nb::handle wi
   return s;
 }
 
+KvCache to_cache(const char* op, nb::handle k, nb::handle v, nb::handle k_scale, nb::handle v_scale,
+                 nb::handle block_tables) {
+  return {to_array(op, "k_cache", k), to_array(op, "v_cache", v), optional(op, "k_scale", k_scale),
+          optional(op, "v_scale", v_scale), optional(op, "block_tables", block_tables)};
+}
+
 }  // namespace
 
 void bind_attention(nb::module_& m) {
@@ -67,9 +73,7 @@ void bind_attention(nb::module_& m) {
          ArrayArg out) {
         constexpr const char* kOp = "attention_over_cache";
         const Array& a = to_array(kOp, "q", q);
-        const KvCache cache{to_array(kOp, "k_cache", k_cache), to_array(kOp, "v_cache", v_cache),
-                            optional(kOp, "k_scale", k_scale), optional(kOp, "v_scale", v_scale),
-                            optional(kOp, "block_tables", block_tables)};
+        const KvCache cache = to_cache(kOp, k_cache, v_cache, k_scale, v_scale, block_tables);
         const Array& ids = to_array(kOp, "sequence_ids", sequence_ids);
         const Array& at = to_array(kOp, "positions", positions);
         const ScoreOptions options = to_score(kOp, scale, window, softcap, alibi_slopes);
@@ -83,18 +87,38 @@ void bind_attention(nb::module_& m) {
       "sequence_ids[i].");
   m.def(
       "explain_attention",
-      [](const ArrayObject& q, const ArrayObject& k, const ArrayObject& v, bool causal, IntArg window) {
+      [](const ArrayObject& q, const ArrayObject& k, const ArrayObject& v, std::optional<double> scale, bool causal,
+         IntArg window, std::optional<double> softcap, ArrayArg alibi_slopes, ArrayArg mask, ArrayArg q_lengths,
+         ArrayArg k_lengths) {
         constexpr const char* kOp = "explain_attention";
         const Array& a = to_array(kOp, "q", q);
         const Array& b = to_array(kOp, "k", k);
         const Array& c = to_array(kOp, "v", v);
-        AttentionOptions options;
-        options.score = to_score(kOp, std::nullopt, window, std::nullopt, nb::none());
-        options.causal = causal;
+        const AttentionOptions options{to_score(kOp, scale, window, softcap, alibi_slopes), causal,
+                                       optional(kOp, "mask", mask), optional(kOp, "q_lengths", q_lengths),
+                                       optional(kOp, "k_lengths", k_lengths)};
         return in_scope([&] { return explain_attention(a, b, c, options); });
       },
-      "q"_a, "k"_a, "v"_a, nb::kw_only(), "causal"_a = false, "window"_a = nb::none(),
-      "What attention does for such arrays: the path and its kernel, in words.");
+      "q"_a, "k"_a, "v"_a, nb::kw_only(), "scale"_a = nb::none(), "causal"_a = false, "window"_a = nb::none(),
+      "softcap"_a = nb::none(), "alibi_slopes"_a = nb::none(), "mask"_a = nb::none(), "q_lengths"_a = nb::none(),
+      "k_lengths"_a = nb::none(), "What attention does for such arrays: the path and its kernel, in words.");
+  m.def(
+      "explain_attention_over_cache",
+      [](const ArrayObject& q, const ArrayObject& k_cache, const ArrayObject& v_cache, const ArrayObject& sequence_ids,
+         const ArrayObject& positions, ArrayArg block_tables, ArrayArg k_scale, ArrayArg v_scale,
+         std::optional<double> scale, IntArg window, std::optional<double> softcap, ArrayArg alibi_slopes) {
+        constexpr const char* kOp = "explain_attention_over_cache";
+        const Array& a = to_array(kOp, "q", q);
+        const KvCache cache = to_cache(kOp, k_cache, v_cache, k_scale, v_scale, block_tables);
+        const Array& ids = to_array(kOp, "sequence_ids", sequence_ids);
+        const Array& at = to_array(kOp, "positions", positions);
+        const ScoreOptions options = to_score(kOp, scale, window, softcap, alibi_slopes);
+        return in_scope([&] { return explain_attention_over_cache(a, cache, ids, at, options); });
+      },
+      "q"_a, "k_cache"_a, "v_cache"_a, "sequence_ids"_a, "positions"_a, nb::kw_only(), "block_tables"_a = nb::none(),
+      "k_scale"_a = nb::none(), "v_scale"_a = nb::none(), "scale"_a = nb::none(), "window"_a = nb::none(),
+      "softcap"_a = nb::none(), "alibi_slopes"_a = nb::none(),
+      "What attention_over_cache does for such arrays: the path and its kernel, in words.");
 }
 
 }  // namespace gpukit
