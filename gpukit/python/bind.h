@@ -68,6 +68,8 @@ std::optional<DType> to_optional_dtype(nb::handle value);
 DTypeObject from_dtype(DType dtype);
 /// Anything with __index__. Throws TypeError naming op and argument.
 int64_t to_int(const char* op, const char* argument, nb::handle value);
+/// Integers of 0 to 2^64 - 1. Throws ArgumentError for others, TypeError for what is none.
+uint64_t to_uint64(const char* op, const char* argument, nb::handle value);
 /// None: nullopt.
 std::optional<int64_t> to_optional_int(const char* op, const char* argument, nb::handle value);
 /// One number, not a sequence: an int, anything else with __index__, an array of no dimensions.

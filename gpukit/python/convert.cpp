@@ -163,12 +163,32 @@ void bind_dtypes(nb::module_& m) {
 
 // Shapes and numbers
 
-int64_t to_int(const char* op, const char* argument, nb::handle value) {
-  PyObject* p = value.ptr();
-  if (!PyIndex_Check(p) || PyBool_Check(p)) {
-    std::string text = std::string(op) + ": " + argument + " must be an int, got " + class_of(value);
-    throw nb::type_error(text.c_str());
+namespace {
+
+void check_int(const char* op, const char* argument, nb::handle value) {
+  if (PyIndex_Check(value.ptr()) && !PyBool_Check(value.ptr())) return;
+  std::string text = std::string(op) + ": " + argument + " must be an int, got " + class_of(value);
+  throw nb::type_error(text.c_str());
+}
+
+}  // namespace
+
+uint64_t to_uint64(const char* op, const char* argument, nb::handle value) {
+  check_int(op, argument, value);
+  const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
+  if (!number.is_valid()) nb::raise_python_error();
+  const uint64_t result = PyLong_AsUnsignedLongLong(number.ptr());
+  if (result == UINT64_MAX && PyErr_Occurred() != nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError) == 0) nb::raise_python_error();
+    PyErr_Clear();
+    throw ArgumentError(op, argument, "be 0 to 2^64 - 1", nb::str(number).c_str());
   }
+  return result;
+}
+
+int64_t to_int(const char* op, const char* argument, nb::handle value) {
+  check_int(op, argument, value);
+  PyObject* p = value.ptr();
   Py_ssize_t result = PyNumber_AsSsize_t(p, PyExc_OverflowError);
   if (result == -1 && PyErr_Occurred() != nullptr) nb::raise_python_error();
   return result;

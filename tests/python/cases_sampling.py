@@ -19,6 +19,7 @@ DEDICATED = {
     "sample_multinomial": "test_sampling.py::test_names_of_0_2",
     "sample_token_gpu": "test_sampling.py::test_names_of_0_2",
     "sample_topk": "test_sampling.py::test_names_of_0_2",
+    "sample_topk_to_buf": "test_sampling.py::test_topk_to_buffer_by_a_number",
     "sample_topk_to_buf_ptr": "test_sampling.py::test_names_of_0_2",
     "sample_topp": "test_sampling.py::test_names_of_0_2",
     "set_sampling_seed": "test_sampling.py::test_seeds",

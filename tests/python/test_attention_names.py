@@ -193,3 +193,74 @@ def test_whole_tables(device):
     ):
         for table, half in zip(got, gp.rope_tables(30, 16, **options), strict=True):
             np.testing.assert_array_equal(table.to_numpy(), np.concatenate([half.to_numpy()] * 2, 1))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_names_take_out(device, rng, dtype):
+    q, k, v = (upload(x, dtype) for x in make(rng, (4, 5, 16), (2, 9, 16), (2, 9, 16), dtype=dtype))
+    at = int32(np.arange(5) * 3)
+    for function, arguments in (
+        (gp.cross_attention, (q, k, v)),
+        (gp.sdpa_irope, (q, k, v, at, 0.5, 8.0, 4)),
+        (gp.irope_scale_q, (q.transpose(1, 0, 2), at, 0.5, 8.0)),
+    ):
+        expected = function(*arguments)
+        out = gp.zeros((16, *expected.shape[:2]), dtype=dtype).transpose(1, 2, 0)
+        assert function(*arguments, out=out) is out
+        np.testing.assert_array_equal(download(out), download(expected))
+        with pytest.raises(ValueError, match=f"{function.__name__}: out must have shape"):
+            function(*arguments, out=out[:1])
+
+
+def test_two_arrays_are_written_or_none(device, rng):
+    encoding, q = gp.pope_init_encoding(20, 6), gp.zeros((5, 3, 6))
+    for k, message in (
+        (gp.zeros((5, 3, 4)), "encoding must have 4 columns"),
+        (gp.zeros((5, 3, 6), dtype="int32"), "k must have a float dtype"),
+        (gp.zeros((9, 3, 6)), "9 tokens from position 15 are out of range for 20"),
+        (q, "q and k share memory"),
+    ):
+        with pytest.raises((ValueError, IndexError), match=f"pope_inplace: {message}"):
+            gp.pope_inplace(q, k, encoding, 15)
+        assert not q.to_numpy().any()
+    with pytest.raises(IndexError, match="pope_inplace: 5 tokens from position 9223372036854775807"):
+        gp.pope_inplace(q, gp.zeros((5, 1, 6)), encoding, 2**63 - 1)
+    k_cache, v_cache = (compat.allocate_kv_cache(5, 2, 4, 16) for _ in range(2))
+    new = upload(rng.normal(size=(1, 2, 16)), "float16")
+    for name in ("copy_to_paged_cache", "reshape_and_cache"):
+        store = getattr(compat, name)
+        with pytest.raises(gp.errors.DTypeError, match=name):
+            store(new, new.astype("float32"), k_cache, v_cache, int32([3]))
+        with pytest.raises(ValueError, match=f"{name}: K_cache and V_cache share memory"):
+            store(new, new, k_cache, k_cache, int32([3]))
+        assert not k_cache.to_numpy().any() and not v_cache.to_numpy().any()
+
+
+def test_errors_name_the_operation(device, rng):
+    cache = gp.zeros((10, 2, 8))
+    for start in (2**63 - 1, 2**63 - 3, -1):
+        with pytest.raises(IndexError, match=f"kv_cache_update: positions {start} to"):
+            gp.kv_cache_update(gp.zeros((1, 2, 8)), cache, start)
+        with pytest.raises(IndexError, match=f"kv_cache_prefill_gqa: positions {start} to"):
+            gp.kv_cache_prefill_gqa(gp.zeros((3, 2, 8)), gp.zeros((4, 10, 8)), 4, start)
+    for name in ("rope_init_linear", "rope_init_ntk_aware", "rope_init_yarn"):
+        with pytest.raises(ValueError, match=f"^{name}: rotary_dim must be even"):
+            getattr(gp, name)(4, 7)
+        with pytest.raises(ValueError, match=f"^{name}: factor must be positive"):
+            getattr(gp, name)(4, 8, 10000.0, -1.0)
+    out, table = gp.zeros((1, 4)), gp.zeros((3, 4))
+    for name, arguments in (("embedding_lookup_ptr", ()), ("embedding_lookup_batch", (1,))):
+        getattr(gp, name)(table, out, int32([3]), *arguments)
+        with pytest.raises(IndexError, match=f"^{name}: index 3 is out of range"):
+            gp.synchronize()
+
+
+def test_lists_of_tokens(device):
+    ids, count = compat.prepare_batch_inputs([[3, 1], [], [7]])
+    assert count == 3 and ids.dtype.name == "int32" and ids.tolist() == [3, 1, 7]
+    ids, count = compat.prepare_batch_inputs([])
+    assert count == 0 and ids.shape == (0,)
+    with pytest.raises(IndexError, match="prepare_batch_inputs: token 2147483648 is out of range"):
+        compat.prepare_batch_inputs([[1], [2**31]])
+    with pytest.raises(TypeError, match="prepare_batch_inputs"):
+        compat.prepare_batch_inputs([[1.5]])

@@ -403,3 +403,32 @@ def test_both_devices_draw_the_same(rng, dtype, vocab):
             np.testing.assert_array_equal(cuda, cpu)
         else:
             np.testing.assert_allclose(cuda, cpu, rtol=1e-6)
+
+
+def test_seeds_of_64_bits(device, rng):
+    logits = upload(rng.normal(size=(3, 50)), "float32")
+    for seed in (0, 2**63, 2**64 - 1):
+        one = gp.sample(logits, seed=seed).to_numpy()
+        np.testing.assert_array_equal(gp.sample(logits, seed=seed).to_numpy(), one)
+        rows = gp.from_numpy(np.full(3, seed, np.uint64))
+        first = gp.sample(logits[:1], seed=rows[:1]).to_numpy()
+        np.testing.assert_array_equal(one[:1], first)
+        gp.set_sampling_seed(seed)
+        drawn = [gp.sample(logits).to_numpy() for _ in range(2)]
+        gp.set_sampling_seed(seed)
+        np.testing.assert_array_equal([gp.sample(logits).to_numpy() for _ in range(2)], drawn)
+    for seed in (-1, 2**64, 10**40):
+        with pytest.raises(ValueError, match=f"sample: seed must be 0 to 2.64 - 1, got {seed}"):
+            gp.sample(logits, seed=seed)
+        with pytest.raises(ValueError, match="set_sampling_seed: seed must be"):
+            gp.set_sampling_seed(seed)
+    with pytest.raises(TypeError, match="set_sampling_seed: seed must be an int"):
+        gp.set_sampling_seed(1.5)
+
+
+def test_topk_to_buffer_by_a_number(device, rng):
+    logits, given, drawn = upload(rng.normal(size=(1, 90)), "float16"), gp.zeros((1,), dtype="int32"), gp.zeros((1,), dtype="int32")
+    for number in (0.0, 0.3, 0.99):
+        gp.compat.sample_topk_to_buf(logits, given, 5, 0.7, number)
+        gp.ops.sample_topk_to_buf_ptr(logits, drawn, gp.asarray([number], dtype="float32"), 5, 0.7)
+        assert given.tolist() == drawn.tolist()

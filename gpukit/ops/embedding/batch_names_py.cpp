@@ -1,4 +1,7 @@
 // What the continuous batching of 0.2 called, by the operations it is today.
+#include <vector>
+
+#include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
 #include "gpukit/ops/create/create.h"
 #include "gpukit/ops/elementwise/binary.h"
@@ -38,13 +41,30 @@ Array position_ids(const Array& starts, const Array& contexts, const Array& is_p
 void bind_batch_names(nb::module_& m) {
   nb::module_ compat = compat_module(m);
   compat.def(
+      "prepare_batch_inputs",
+      [](Shown<"collections.abc.Sequence[collections.abc.Sequence[int]]"> token_lists) {
+        constexpr const char* kOp = "prepare_batch_inputs";
+        std::vector<int32_t> tokens;
+        for (nb::handle list : to_items(kOp, "token_lists", token_lists))
+          for (const int64_t id : to_ints(kOp, "token_lists", list)) {
+            if (id < INT32_MIN || id > INT32_MAX)
+              throw OutOfRangeError(std::string(kOp) + ": token " + std::to_string(id) + " is out of range for int32");
+            tokens.push_back(static_cast<int32_t>(id));
+          }
+        const auto count = static_cast<int64_t>(tokens.size());
+        const Device device = to_device(nb::none());
+        Array ids = in_scope([&] { return from_host(tokens.data(), {count}, DType::int32, device); });
+        return nb::typed<nb::tuple, Array, int>(nb::make_tuple(wrap(std::move(ids)), count));
+      },
+      "token_lists"_a, "(int32 array of the tokens of all lists, how many they are).");
+  compat.def(
       "gather_embeddings",
       [](const ArrayObject& token_ids, const ArrayObject& embeddings, IntArg total_tokens) {
         constexpr const char* kOp = "gather_embeddings";
         const Array& ids = to_array(kOp, "token_ids", token_ids);
         const Array& table = to_array(kOp, "embeddings", embeddings);
         const int64_t total = to_int(kOp, "total_tokens", total_tokens);
-        return wrap(in_scope([&] { return embedding(table, first(kOp, "token_ids", ids, total)); }));
+        return wrap(in_scope([&] { return embedding(kOp, table, first(kOp, "token_ids", ids, total)); }));
       },
       "token_ids"_a, "embeddings"_a, "total_tokens"_a, "embeddings[token_ids[:total_tokens]].");
   compat.def(
@@ -61,7 +81,7 @@ void bind_batch_names(nb::module_& m) {
           check_shape(kOp, "logits", x, {x.shape()[0], vocab});
           const Array ends =
               add(first(kOp, "seq_start_positions", starts, batch), first(kOp, "seq_lens", lengths, batch));
-          return embedding(x, subtract(ends, 1));
+          return embedding(kOp, x, subtract(ends, 1));
         }));
       },
       "logits"_a, "seq_start_positions"_a, "seq_lens"_a, "batch_size"_a, "vocab_size"_a,

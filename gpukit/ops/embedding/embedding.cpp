@@ -44,17 +44,20 @@ void fill_rows(const char* op, const Array& target, const Array& table, const Ar
 }  // namespace
 
 Array embedding(const Array& table, const Array& ids, const Array* out) {
-  constexpr const char* kOp = "embedding";
-  check_table(kOp, "table", table);
-  check_ids(kOp, "ids", ids, table);
+  return embedding("embedding", table, ids, out);
+}
+
+Array embedding(const char* op, const Array& table, const Array& ids, const Array* out) {
+  check_table(op, "table", table);
+  check_ids(op, "ids", ids, table);
   Dims shape = ids.shape();
   shape.push_back(table.shape()[1]);
-  const Array target = result(kOp, out, shape, table.dtype(), table.device());
+  const Array target = result(op, out, shape, table.dtype(), table.device());
   if (target.size() == 0) return target;
-  Temporaries temporaries(kOp);
+  Temporaries temporaries(op);
   const Array flat = ids.can_view({ids.size()}) ? ids.reshape_view({ids.size()})
                                                 : contiguous(ids, temporaries).reshape_view({ids.size()});
-  fill_rows(kOp, target, table, flat, {ids.size(), table.shape()[1]}, false);
+  fill_rows(op, target, table, flat, {ids.size(), table.shape()[1]}, false);
   return target;
 }
 

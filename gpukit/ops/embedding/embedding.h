@@ -10,6 +10,9 @@ namespace gpukit {
 /// next wait raises OutOfRangeError. Throws ShapeError, DTypeError, DeviceError.
 Array embedding(const Array& table, const Array& ids, const Array* out = nullptr);
 
+/// The same under the name of another operation, which stands in messages.
+Array embedding(const char* op, const Array& table, const Array& ids, const Array* out = nullptr);
+
 /// out = table[start : start + out.shape(0)], `start` an int32 array of one element read on the device. Rows past the
 /// table are bad indices, as above. `table` is [rows, width], `out` [count, width].
 void slice_rows(const Array& table, const Array& out, const Array& start);

@@ -64,7 +64,7 @@ void bind_embedding(nb::module_& m) {
         const Array& i = to_array(kOp, "token_id_buf", ids);
         in_scope([&] {
           const Array rows = rows_of(kOp, o, 1);
-          return embedding(t, first_ids(kOp, "token_id_buf", i, 1), &rows), 0;
+          return embedding(kOp, t, first_ids(kOp, "token_id_buf", i, 1), &rows), 0;
         });
       },
       "embed_matrix"_a, "out"_a, "token_id_buf"_a, "out[0] = embed_matrix[token_id_buf[0]], read on the device.");
@@ -78,7 +78,7 @@ void bind_embedding(nb::module_& m) {
         const int64_t count = to_int(kOp, "batch_size", batch_size);
         in_scope([&] {
           const Array rows = rows_of(kOp, o, count);
-          return embedding(t, first_ids(kOp, "token_ids_buf", i, count), &rows), 0;
+          return embedding(kOp, t, first_ids(kOp, "token_ids_buf", i, count), &rows), 0;
         });
       },
       "embed_matrix"_a, "out"_a, "token_ids_buf"_a, "batch_size"_a, "out[i] = embed_matrix[token_ids_buf[i]].");

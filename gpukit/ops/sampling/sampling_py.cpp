@@ -4,6 +4,7 @@
 #include "gpukit/base/error.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/python/bind.h"
+#include "gpukit/python/runtime_modules.h"
 
 namespace gpukit {
 
@@ -102,7 +103,7 @@ void bind_sample(nb::module_& m) {
         if (const Array* rows = try_array(seed))
           p.seed = *rows;
         else if (!seed.is_none())
-          p.seed = static_cast<uint64_t>(to_int(kOp, "seed", seed));
+          p.seed = to_uint64(kOp, "seed", seed);
         if (const Array* rows = try_array(position))
           p.position = *rows;
         else
@@ -136,8 +137,7 @@ void bind_sample(nb::module_& m) {
 void bind_sampling(nb::module_& m) {
   bind_sample(m);
   m.def(
-      "set_sampling_seed",
-      [](IntArg seed) { sampling_generator().seed(static_cast<uint64_t>(to_int("set_sampling_seed", "seed", seed))); },
+      "set_sampling_seed", [](IntArg seed) { sampling_generator().seed(to_uint64("set_sampling_seed", "seed", seed)); },
       "seed"_a, "Starts the draws of calls without a seed over.");
   m.def(
       "sample_token_gpu",
@@ -183,6 +183,18 @@ void bind_sampling(nb::module_& m) {
       "logits"_a, "result_buf"_a, "random_val_buf"_a, "top_k"_a, "temperature"_a,
       "result_buf[0] (int32) = a token of the k likeliest, drawn by the uniform number random_val_buf[0] (float32). "
       "Can be captured.");
+  compat_module(m).def(
+      "sample_topk_to_buf",
+      [](const ArrayObject& logits, const ArrayObject& result_buf, IntArg top_k, NumberArg temperature,
+         NumberArg random_val) {
+        constexpr const char* kOp = "sample_topk_to_buf";
+        const float number = to_real(kOp, "random_val", random_val);
+        const Device device = to_array(kOp, "logits", logits).device();
+        const Array uniform = in_scope([&] { return from_host(&number, {1}, DType::float32, device); });
+        sample_to_buffer(kOp, logits, result_buf, uniform, top_k, temperature);
+      },
+      "logits"_a, "result_buf"_a, "top_k"_a, "temperature"_a, "random_val"_a,
+      "sample_topk_to_buf_ptr with the uniform number given here.");
 }
 
 }  // namespace gpukit
