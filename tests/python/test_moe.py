@@ -250,3 +250,51 @@ def test_arguments_are_checked(device, rng):
         gp.moe(x, router, gate_up, down, 2, shared_expert=(router,))
     with pytest.raises(ValueError, match=r"moe: ids must have shape \[7\]"):
         gp.moe(x, router, gate_up, down, 2, ids=gp.zeros((8,), dtype="int32"))
+
+
+@pytest.mark.parametrize("experts, rows", [(1, 1), (3, 33), (5, 1000), (40, 4096), (300, 700), (2, 0), (8, 140_000)])
+def test_rows_by_expert(device, rng, experts, rows):
+    """Stable: the rows of one expert stay in order, those without one come last."""
+    ids = rng.integers(-1, experts, rows).astype(np.int32)
+    if rows > 30:
+        ids[: rows // 3] = experts - 1
+    counts, offsets = gp.full((experts,), 9, dtype="int32"), gp.full((experts + 1,), 9, dtype="int32")
+    permute, reverse = gp.full((rows,), 9, dtype="int32"), gp.full((rows,), 9, dtype="int32")
+    gp.moe_compute_permutation(gp.from_numpy(ids), counts, offsets, permute, reverse, experts, 1)
+    order = np.argsort(np.where(ids < 0, experts, ids), kind="stable")
+    tally = np.bincount(ids[ids >= 0], minlength=experts)
+    np.testing.assert_array_equal(counts.to_numpy(), tally)
+    np.testing.assert_array_equal(offsets.to_numpy(), [0, *np.cumsum(tally)])
+    np.testing.assert_array_equal(permute.to_numpy(), order)
+    np.testing.assert_array_equal(reverse.to_numpy()[order], np.arange(rows))
+
+
+def test_gather_is_named(device):
+    gathered = gp.zeros((2, 4))
+    gp.moe_gather(gp.zeros((2, 4)), array([0, 2], np.int32), gathered, 1)
+    with pytest.raises(IndexError, match="^moe_gather: index 2 is out of range"):
+        gp.synchronize()
+
+
+@pytest.mark.parametrize("dtype", PLAIN)
+def test_hostile_values(device, rng, dtype):
+    """NaN logits come last, ties go to the lowest expert, and what a token holds stays in its own row."""
+    x, router, gate_up, down = layer(rng, dtype, tokens=6, experts=5)
+    arrays = [upload(v, dtype) for v in (x, router, gate_up, down)]
+    clean = download(gp.moe(*arrays, 2))
+    for value in (np.nan, np.inf, -np.inf):
+        dirty = x.copy()
+        dirty[3, 7] = value
+        got = download(gp.moe(upload(dirty, dtype), *arrays[1:], 2))
+        rest = [0, 1, 2, 4, 5]
+        np.testing.assert_array_equal(got[rest], clean[rest])
+        assert np.isnan(got[3]).all()
+    logits = np.array([[np.nan, 1, 2, 2, -np.inf], [np.inf, 3, np.inf, 1, 0], [np.nan] * 5, [-np.inf] * 5])
+    values, indices = gp.zeros((4, 3), dtype=dtype), gp.zeros((4, 3), dtype="int32")
+    gp.moe_topk_with_indices(upload(logits, dtype), values, indices, 3)
+    np.testing.assert_array_equal(indices.to_numpy(), [[2, 3, 1], [0, 2, 1], [0, 1, 2], [0, 1, 2]])
+    np.testing.assert_array_equal(download(values)[:2], [[2, 2, 1], [np.inf, np.inf, 3]])
+    rows = upload(np.full((2, 4), {"float16": 6e4}.get(dtype, 3e38)), dtype)
+    out = gp.zeros((1, 4), dtype=dtype)
+    gp.moe_scatter(rows, gp.from_numpy(np.array([[2, 0.0]], np.float32)), array([0, 1], np.int32), out, 2)
+    assert np.isinf(download(out)).all()

@@ -226,7 +226,7 @@ Array moe(const Array& x, const MoeWeights& w, const MoeOptions& options, const 
     }
   }
   submit(sum);
-  if (to.storage() != target.storage()) copy_into(target, to);
+  if (!begin_together(to, target)) copy_into(target, to);
   return target;
 }
 
@@ -299,7 +299,7 @@ void moe_gather(const Array& hidden, const Array& permute, const Array& gathered
   Temporaries temporaries(kOp);
   const Array tokens = temporaries.empty_like(permute);
   floor_divide(permute, Operand(k), &tokens);
-  embedding(hidden, tokens, &gathered);
+  embedding(kOp, hidden, tokens, &gathered);
 }
 
 void moe_scatter(const Array& expert_outputs, const Array& router_weights, const Array& reverse, const Array& output) {

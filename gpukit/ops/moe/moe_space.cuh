@@ -18,4 +18,10 @@ struct CombineSpace {
   int32_t fault_op;
 };
 
+struct OrderSpace {
+  int64_t rows, chunk_rows, chunks;
+  int32_t experts;
+  int32_t fault_op;
+};
+
 }  // namespace gpukit
