@@ -17,7 +17,23 @@ def softmax(x, axis=-1):
     return e / np.sum(e, axis=axis, keepdims=True)
 
 
+def l2norm(x, eps=1e-6):
+    return x if x.size == 0 else x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
+
+
 CASES = [
+    *(
+        OpCase(
+            "l2norm",
+            l2norm,
+            shapes=ROWS,
+            kwargs=kwargs,
+            ulps={"float16": 1.0, "bfloat16": 1.0, "float32": 16.0, "float64": 16.0},
+            elementwise=False,
+            rejects=("int32", "bool", "complex64"),
+        )
+        for kwargs in ({}, {"eps": 0.5})
+    ),
     OpCase(
         "softmax",
         softmax,

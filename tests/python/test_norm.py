@@ -126,3 +126,22 @@ def test_graphs(device, rng):
     graph.replay()
     graph.synchronize()
     assert [bits(a) for a in outs] == [bits(a) for a in expected]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_l2norm_is_rmsnorm_without_gamma(device, rng, dtype):
+    for shape in SHAPES:
+        x = upload(make(rng, shape, dtype), dtype)
+        ones = gp.ones(shape[-1:], dtype=dtype)
+        assert bits(gp.l2norm(x)) == bits(gp.rmsnorm(x, ones, 1e-6))
+        assert bits(gp.l2norm(x, 1e-3)) == bits(gp.rmsnorm(x, ones, 1e-3))
+        over = x + 0
+        assert gp.l2norm(over, out=over) is over and bits(over) == bits(gp.l2norm(x))
+    wide = upload(make(rng, (6, 50), dtype), dtype)
+    assert bits(gp.l2norm(wide[:, 3:43])) == bits(gp.l2norm(wide[:, 3:43] + 0))
+    with pytest.raises(ValueError, match="l2norm: input must have at least one dimension"):
+        gp.l2norm(gp.zeros((), dtype=dtype))
+    with pytest.raises(gp.errors.DTypeError, match="l2norm: input must have a float dtype"):
+        gp.l2norm(gp.zeros((3,), dtype="int32"))
+    with pytest.raises(ValueError, match="l2norm: out must have shape"):
+        gp.l2norm(x, out=gp.zeros((3,), dtype=dtype))

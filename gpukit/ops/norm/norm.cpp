@@ -20,15 +20,15 @@ void check_weight(const char* op, const char* argument, const Array& weight, con
   check_shape(op, argument, weight, {input.shape(-1)});
 }
 
-Array normalize(const char* op, const Array& input, const Array& gamma, const Array* beta, double eps,
+Array normalize(const char* op, const Array& input, const Array* gamma, const Array* beta, double eps,
                 const Array* out) {
   check_floating(op, "input", input);
   if (input.ndim() == 0) throw ShapeError(op, "input", "have at least one dimension", input.shape().str());
-  check_weight(op, "gamma", gamma, input);
+  if (gamma != nullptr) check_weight(op, "gamma", *gamma, input);
   if (beta != nullptr) check_weight(op, "beta", *beta, input);
   const Array target = result(op, out, input.shape(), input.dtype(), input.device());
   if (target.size() == 0) return target;
-  if (must_buffer(target, {&input}) || may_share_memory(target, gamma) ||
+  if (must_buffer(target, {&input}) || (gamma != nullptr && may_share_memory(target, *gamma)) ||
       (beta != nullptr && may_share_memory(target, *beta))) {
     Temporaries temporaries(op);
     const Array fresh = temporaries.empty_like(target);
@@ -46,11 +46,15 @@ Array normalize(const char* op, const Array& input, const Array& gamma, const Ar
 }  // namespace
 
 Array layernorm(const Array& input, const Array& gamma, const Array& beta, double eps, const Array* out) {
-  return normalize("layernorm", input, gamma, &beta, eps, out);
+  return normalize("layernorm", input, &gamma, &beta, eps, out);
 }
 
 Array rmsnorm(const Array& input, const Array& gamma, double eps, const Array* out) {
-  return normalize("rmsnorm", input, gamma, nullptr, eps, out);
+  return normalize("rmsnorm", input, &gamma, nullptr, eps, out);
+}
+
+Array l2norm(const Array& input, double eps, const Array* out) {
+  return normalize("l2norm", input, nullptr, nullptr, eps, out);
 }
 
 void bias_add_inplace(const Array& output, const Array& bias) {

@@ -42,7 +42,7 @@ GPUKIT_DEVICE void store_weighted(T* out, const RowPart<T, V>& part, const RowPa
   });
 }
 
-// rmsnorm_rows, layernorm_rows: rows held in registers, see RowPart.
+// rmsnorm_rows, l2norm_rows, layernorm_rows: rows held in registers, see RowPart.
 template <typename T, bool kVector>
 __global__ void __launch_bounds__(kRowMaxThreads, 1)
     rmsnorm_rows(T* out, const T* x, const T* __restrict__ gamma, compute_t<T> eps, int64_t gamma_step,
@@ -55,6 +55,19 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
   const C squares = part.template reduce<TreeSum<C>>(p, shared, [](C v, int, int) { return v * v; });
   const C scale = C(1) / square_root(squares / C(p.width) + eps);
   store_weighted<T, V, false>(out, part, p, {gamma, gamma_step}, {}, [=](C v, C g, C) { return v * scale * g; });
+}
+
+template <typename T, bool kVector>
+__global__ void __launch_bounds__(kRowMaxThreads, 1)
+    l2norm_rows(T* out, const T* x, compute_t<T> eps, const __grid_constant__ RowParams p) {
+  using C = compute_t<T>;
+  constexpr int V = row_vector<T, kVector>();
+  __shared__ C shared[32];
+  RowPart<T, V> part(p, blockIdx.x);
+  part.load(x, p);
+  const C squares = part.template reduce<TreeSum<C>>(p, shared, [](C v, int, int) { return v * v; });
+  const C scale = C(1) / square_root(squares / C(p.width) + eps);
+  part.store(out, p, [=](C v, int, int) { return v * scale; });
 }
 
 template <typename T, bool kVector>
@@ -73,7 +86,7 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
                              [=](C v, C g, C b) { return multiply_add((v - mean) * scale, g, b); });
 }
 
-// rmsnorm_wide, layernorm_wide: one block per row of any width, read once per pass.
+// rmsnorm_wide, l2norm_wide, layernorm_wide: one block per row of any width, read once per pass.
 template <typename T, bool kVector>
 __global__ void __launch_bounds__(kRowMaxThreads, 1)
     rmsnorm_wide(T* out, const T* x, const T* __restrict__ gamma, compute_t<T> eps, int64_t gamma_step,
@@ -88,6 +101,21 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
     const C scale = C(1) / square_root(squares / C(p.width) + eps);
     row.store(out + space_offset(p.rank, p.shape, p.out, index), p.out_step,
               [=](C v, int64_t i) { return v * scale * load(gamma[i * gamma_step]); });
+  }
+}
+
+template <typename T, bool kVector>
+__global__ void __launch_bounds__(kRowMaxThreads, 1)
+    l2norm_wide(T* out, const T* x, compute_t<T> eps, const __grid_constant__ RowParams p) {
+  using C = compute_t<T>;
+  constexpr int V = row_vector<T, kVector>();
+  __shared__ C slots[kRowMaxThreads / 32 * kWalkLevels];
+  __shared__ C shared[32];
+  for (int64_t index = blockIdx.x; index < p.rows; index += gridDim.x) {
+    const WideRow<T, V> row{x + space_offset(p.rank, p.shape, p.in, index), p.width, p.in_step};
+    const C squares = row.template reduce<TreeSum<C>>(p, slots, shared, [](C v) { return v * v; });
+    const C scale = C(1) / square_root(squares / C(p.width) + eps);
+    row.store(out + space_offset(p.rank, p.shape, p.out, index), p.out_step, [=](C v, int64_t) { return v * scale; });
   }
 }
 

@@ -14,15 +14,17 @@ Array layernorm(const Array& input, const Array& gamma, const Array& beta, doubl
                 const Array* out = nullptr);
 /// input / sqrt(mean(input^2) + eps) * gamma, row by row.
 Array rmsnorm(const Array& input, const Array& gamma, double eps = 1e-5, const Array* out = nullptr);
+/// input / sqrt(mean(input^2) + eps), row by row: rmsnorm without gamma.
+Array l2norm(const Array& input, double eps = 1e-6, const Array* out = nullptr);
 /// output[..., :] += bias.
 void bias_add_inplace(const Array& output, const Array& bias);
 
 namespace cpu {
-/// beta is null for rmsnorm.
-void normalize(const Array& out, const Array& input, const Array& gamma, const Array* beta, double eps);
+/// beta is null for rmsnorm, gamma too for l2norm.
+void normalize(const Array& out, const Array& input, const Array* gamma, const Array* beta, double eps);
 }  // namespace cpu
 namespace cuda {
-void normalize(const Array& out, const Array& input, const Array& gamma, const Array* beta, double eps);
+void normalize(const Array& out, const Array& input, const Array* gamma, const Array* beta, double eps);
 }  // namespace cuda
 
 }  // namespace gpukit

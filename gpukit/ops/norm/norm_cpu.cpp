@@ -23,8 +23,10 @@ void rmsnorm_row(const Rows<T>& r, compute_t<T> eps) {
   auto at = [&](int64_t i) { return load(r.x[i * r.step]); };
   const C squares = row_sum<C>(r.width, [&](int64_t i) { return at(i) * at(i); });
   const C scale = C(1) / std::sqrt(squares / C(r.width) + eps);
-  for (int64_t i = 0; i < r.width; ++i)
-    r.out[i * r.out_step] = store<T>(at(i) * scale * load(r.gamma[i * r.gamma_step]));
+  for (int64_t i = 0; i < r.width; ++i) {
+    const C v = at(i) * scale;
+    r.out[i * r.out_step] = store<T>(r.gamma == nullptr ? v : v * load(r.gamma[i * r.gamma_step]));
+  }
 }
 
 template <typename T>
@@ -42,16 +44,21 @@ void layernorm_row(const Rows<T>& r, compute_t<T> eps) {
 
 }  // namespace
 
-void normalize(const Array& out, const Array& input, const Array& gamma, const Array* beta, double eps) {
+void normalize(const Array& out, const Array& input, const Array* gamma, const Array* beta, double eps) {
   const RowParams p =
       plan_rows(input.shape(), input.strides(), out.strides(), input.ndim() - 1, itemsize(input.dtype()), false, false)
           .params;
-  const int64_t gamma_step = gamma.strides()[0];
+  const int64_t gamma_step = gamma != nullptr ? gamma->strides()[0] : 0;
   const int64_t beta_step = beta != nullptr ? beta->strides()[0] : 0;
   const bool shifted = beta != nullptr;
   visit_floating(input.dtype(), [&]<typename T>() {
-    runtime::run_host(shifted ? "layernorm" : "rmsnorm", input.device(),
-                      {write(out), read(input), read(gamma), read(shifted ? *beta : gamma)}, [=](void* const* address) {
+    runtime::run_host(shifted            ? "layernorm"
+                      : gamma != nullptr ? "rmsnorm"
+                                         : "l2norm",
+                      input.device(),
+                      {write(out), read(input), gamma != nullptr ? read(*gamma) : memory::Use{},
+                       shifted ? read(*beta) : memory::Use{}},
+                      [=](void* const* address) {
                         parallel_for(p.rows, std::max<int64_t>(1, 8192 / p.width), [&](int64_t begin, int64_t end) {
                           for (int64_t row = begin; row < end; ++row) {
                             const Rows<T> r{static_cast<T*>(address[0]) + row_offset(p, p.out, row),

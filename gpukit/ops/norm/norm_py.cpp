@@ -27,6 +27,14 @@ void bind_norm(nb::module_& m) {
       "input"_a, "gamma"_a, "eps"_a = 1e-5, nb::kw_only(), "out"_a = nb::none(),
       "x / sqrt(mean(x^2) + eps) * gamma over the last axis.");
   m.def(
+      "l2norm",
+      [](const ArrayObject& input, double eps, ArrayArg out) {
+        const Array& x = to_array("l2norm", "input", input);
+        return with_out("l2norm", out, [&](const Array* target) { return l2norm(x, eps, target); });
+      },
+      "input"_a, "eps"_a = 1e-6, nb::kw_only(), "out"_a = nb::none(),
+      "x / sqrt(mean(x^2) + eps) over the last axis: rmsnorm without gamma.");
+  m.def(
       "rmsnorm_residual",
       [](const ArrayObject& input, const ArrayObject& residual, const ArrayObject& gamma, double eps, ArrayArg out,
          ArrayArg sum) {
