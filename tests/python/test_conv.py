@@ -176,3 +176,68 @@ def test_conv_is_checked(device):
         gp.conv_transpose1d(x, w)
     with pytest.raises(ValueError, match="padding must be one or two integers"):
         gp.conv2d(gp.zeros((1, 6, 4, 4)), gp.zeros((4, 6, 1, 1)), padding=(1, 1, 1))
+
+
+DEPTHWISE = [  # batch, channels, outputs of a group, length, taps, and the rest
+    (1, 1, 1, 1, 1, {}),
+    (2, 7, 1, 33, 3, {"padding": 1}),
+    (1, 40, 2, 1100, 5, {"padding": 4, "dilation": 2}),
+    (3, 5, 8, 61, 4, {"stride": 3, "padding": 2}),
+    (1, 3, 9, 40, 3, {"padding": 1}),  # so many outputs of a group are a tile's work
+]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_depthwise(device, rng, dtype):
+    """Groups of one channel have a kernel of their own: the bits are those of the sums in one group."""
+    for batch, channels, outs, length, taps, options in DEPTHWISE:
+        x, w = values(rng, dtype, batch, channels, length), values(rng, dtype, channels * outs, 1, taps)
+        b = values(rng, dtype, channels * outs)
+        wide = {**options, "groups": channels}
+        given, got = check(gp.conv1d, convolutions.conv, x, w, b, dtype, in_tuples(wide), **wide, activation=None)
+        full = np.zeros((channels * outs, channels, taps))
+        for o in range(channels * outs):
+            full[o, o // outs] = w[o, 0]
+        same = gp.conv1d(given[0], upload(full, dtype), given[2], **options)
+        np.testing.assert_array_equal(download(got), download(same))
+        turned = gp.zeros(got.shape[::-1], dtype=dtype).T
+        strided = upload(x.transpose(2, 0, 1), dtype).transpose(1, 2, 0)
+        gp.conv1d(strided, upload(w.T, dtype).T, given[2], **wide, out=turned)
+        np.testing.assert_array_equal(download(turned), download(got))
+        image = [upload(v, dtype) for v in (x[:, :, None].repeat(3, 2), w[:, :, None].repeat(2, 2))]
+        plain = {k: (0 if k == "padding" else 1, v) for k, v in options.items()}
+        flat = convolutions.conv(x, 2 * w, b, **in_tuples(wide))
+        got = gp.conv2d(*image, given[2], **plain, groups=channels)
+        limit = convolutions.conv(np.abs(x), 2 * np.abs(w), np.abs(b), **in_tuples(wide))
+        assert_close(got, flat[:, :, None].repeat(2, 2), limit[:, :, None], dtype)
+        step = options.get("stride", 1)
+        over = check(
+            gp.conv_transpose1d, convolutions.conv_transpose1d, x, w.reshape(channels, outs, taps), b, dtype,
+            {"stride": step, "groups": channels}, stride=step, groups=channels,
+        )[1]  # fmt: skip
+        assert over.shape[1] == channels * outs
+    for name in convolutions.ACTIVATIONS:
+        got = gp.conv1d(*given, **wide, activation=name, slope=0.2)
+        expected = convolutions.conv(x, w, b, **in_tuples(wide), activation=name)
+        assert_close(got, expected, 10, dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("groups", [1, 4])
+def test_hostile_sounds(device, rng, dtype, groups):
+    """An output is NaN or infinite where, and only where, one of its own inputs or weights makes it so."""
+    x, w = values(rng, dtype, 2, 4, 60), values(rng, dtype, 4, 4 // groups, 5)
+    x[0, 1, 10], x[0, 2, 30], x[1, 0, 50] = np.nan, np.inf, -np.inf
+    given = upload(x, dtype), upload(w, dtype)
+    with np.errstate(invalid="ignore"):
+        expected = convolutions.conv(x, w, padding=(2,), groups=groups)
+        up = convolutions.conv_transpose1d(x, w, stride=3, groups=groups)
+    for got, want in (
+        (gp.conv1d(*given, padding=2, groups=groups), expected),
+        (gp.conv_transpose1d(*given, stride=3, groups=groups), up),
+    ):
+        got = download(got)
+        for state in (np.isnan, np.isposinf, np.isneginf):
+            np.testing.assert_array_equal(state(got), state(want), err_msg=state.__name__)
+        finite = np.isfinite(want)
+        np.testing.assert_allclose(got[finite], want[finite], rtol=0.02, atol=0.05)
