@@ -70,10 +70,15 @@ def old_name(name: str) -> object:
     return getattr(importlib.import_module("pygpukit.compat"), name)
 
 
-def old_names(module: str, names: Container[str]) -> Callable[[str], object]:
-    """`__getattr__` of a module that answers to names of pygpukit.compat without having or listing them."""
+def old_names(module: str, names: Container[str], lazy: Container[str] = ()) -> Callable[[str], object]:
+    """`__getattr__` of a module that answers to names of pygpukit.compat without having or listing them.
+
+    `lazy`: sub-modules that are imported when first asked for.
+    """
 
     def get(name: str) -> object:
+        if name in lazy:
+            return importlib.import_module(f"{module}.{name}")
         if name in names:
             return old_name(name)
         raise AttributeError(f"module {module!r} has no attribute {name!r}")

@@ -181,3 +181,18 @@ def test_ops_lists_every_operation():
         assert callable(getattr(gp.ops, name)) and getattr(gp, name) is getattr(gp.ops, name)
     for other in ("GPUArray", "Stream", "synchronize", "devices"):
         assert other not in gp.ops.__all__
+
+
+def test_modules_of_operations_are_attributes():
+    code = """
+import sys, pygpukit as gp
+before = {name for name in sys.modules if name.startswith("pygpukit.ops.")}
+for name in ("nn", "sampling", "conv", "audio", "elementwise", "reduction", "tensor", "unary", "basic"):
+    module = getattr(gp.ops, name)
+    assert module.__name__ == f"pygpukit.ops.{name}", module
+    assert module.__all__
+for name in ("matmul", "embedding", "moe"):
+    assert callable(getattr(gp.ops, name)), name
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

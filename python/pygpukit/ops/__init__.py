@@ -14,6 +14,15 @@ from pygpukit._startup import OLD_NAMES, old_names
 
 if TYPE_CHECKING:
     from pygpukit.compat import *  # noqa: F403
+    from pygpukit.ops import audio as audio
+    from pygpukit.ops import basic as basic
+    from pygpukit.ops import conv as conv
+    from pygpukit.ops import elementwise as elementwise
+    from pygpukit.ops import nn as nn
+    from pygpukit.ops import reduction as reduction
+    from pygpukit.ops import sampling as sampling
+    from pygpukit.ops import tensor as tensor
+    from pygpukit.ops import unary as unary
 
 # Functions of the extension that are not operations on arrays.
 _NOT_OPS = frozenset(
@@ -57,4 +66,5 @@ def _is_op(name: str) -> bool:
 
 __all__ = [name for name in dir(_core) if _is_op(name)]
 __all__ += [name for name in OLD_NAMES if not name.startswith("copy_")]
-__getattr__ = old_names(__name__, compat.__all__)
+_LAZY = ("audio", "basic", "conv", "elementwise", "nn", "reduction", "sampling", "tensor", "unary")
+__getattr__ = old_names(__name__, compat.__all__, _LAZY)
