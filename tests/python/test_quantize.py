@@ -136,3 +136,27 @@ def test_errors(device):
         gp.dequantize(gp.zeros((4, 64), "int8"), gp.ones((3, 1)))
     with pytest.raises(TypeError, match="gp.from_numpy"):
         gp.quantize(np.ones((4, 64), "float32"), "int8")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_int8_names_of_0_2(device, rng, dtype):
+    w, x = rng.normal(size=(24, 64)), rng.normal(size=(5, 64))
+    weight, rows = (gp.from_numpy(v.astype(np.float32)).astype(dtype) for v in (w, x))
+    codes, scale = gp.compat.quantize_to_int8(weight)
+    assert codes.dtype.name == "int8" and codes.shape == (24, 64) and scale.shape == (24,)
+    back = gp.compat.dequantize_int8(codes, scale, dtype)
+    assert back.dtype.name == dtype
+    held = codes.to_numpy() * scale.to_numpy().astype(np.float64)[:, None]
+    np.testing.assert_allclose(download(back), held, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(held, w, atol=np.abs(w).max() / 127)
+    bias = gp.from_numpy(rng.normal(size=24).astype(np.float32)).astype(dtype)
+    expected = download(rows) @ held.T
+    np.testing.assert_allclose(download(gp.compat.linear_int8(rows, codes, scale)), expected, rtol=2e-2, atol=2e-2)
+    got = gp.compat.linear_int8(rows, codes, scale, bias)
+    np.testing.assert_allclose(download(got), expected + download(bias), rtol=2e-2, atol=2e-2)
+    with pytest.raises(ValueError, match="linear_int8: scale must have shape"):
+        gp.compat.linear_int8(rows, codes, scale[:3])
+    with pytest.raises(gp.errors.DTypeError, match="dequantize_int8: codes must have dtype int8"):
+        gp.compat.dequantize_int8(weight, scale, dtype)
+    with pytest.raises(ValueError, match="quantize_to_int8: input must be 2D"):
+        gp.compat.quantize_to_int8(weight[0])

@@ -7,10 +7,20 @@ Codes are uint8 or the dtype itself; scales may be bfloat16.
 
 from __future__ import annotations
 
-from pygpukit._core import GPUArray, bitcast, default_device, grouped_matmul, matmul, quantize, scaled_matmul
+from pygpukit._core import (
+    GPUArray,
+    bitcast,
+    default_device,
+    dequantize,
+    grouped_matmul,
+    matmul,
+    quantize,
+    scaled_matmul,
+)
 from pygpukit.errors import DTypeError, ShapeError
 
 __all__: list[str] = [
+    "dequantize_int8",
     "fp8_available",
     "fp8_fp8_get_scale_sizes",
     "fp8_fp8_sm120_available",
@@ -48,6 +58,7 @@ __all__: list[str] = [
     "grouped_gemm_fp8_bf16",
     "grouped_gemm_fp8_bf16_sm120",
     "grouped_gemm_init_lut",
+    "linear_int8",
     "matmul_fp8",
     "matmul_fp8_fp8_blockwise_sm120",
     "matmul_fp8_fp8_sm120",
@@ -58,6 +69,7 @@ __all__: list[str] = [
     "nvf4_bf16_sm120_available",
     "nvf4_get_sizes",
     "quantize_bf16_to_nvf4",
+    "quantize_to_int8",
     "w8a16_gemm_init_lut",
     "w8a16_gemm_sm120",
 ]
@@ -255,3 +267,33 @@ gemv_fp8_bf16_batched_sm120 = gemv_fp8_bf16_batched
 gemv_nvf4_bf16_sm120 = gemv_nvf4_bf16
 gemv_nvf4_get_sizes = nvf4_get_sizes
 grouped_gemm_fp8_bf16_sm120 = grouped_gemm_fp8_bf16
+
+
+def quantize_to_int8(input: GPUArray) -> tuple[GPUArray, GPUArray]:
+    """int8 codes of ``input`` [rows, columns], and a float32 scale [rows] for each row."""
+    if input.ndim != 2:
+        raise ShapeError(f"quantize_to_int8: input must be 2D (number of dimensions), got shape {input.shape}")
+    data, scale = quantize(input, "int8", block="row")
+    return data, scale.reshape(-1)
+
+
+def _row_scales(op: str, codes: GPUArray, scale: GPUArray) -> GPUArray:
+    """A scale for each row of the codes, as dequantize and scaled_matmul take them."""
+    _check(op, "codes", codes, "int8", 2)
+    _check(op, "scale", scale, "float32", 1)
+    if scale.shape[0] != codes.shape[0]:
+        raise ShapeError(f"{op}: scale must have shape ({codes.shape[0]},), got {scale.shape}")
+    return scale.reshape(-1, 1)
+
+
+def dequantize_int8(input: GPUArray, scale: GPUArray, output_dtype: str) -> GPUArray:
+    """``input * scale`` row by row: the inverse of :func:`quantize_to_int8`."""
+    return dequantize(input, _row_scales("dequantize_int8", input, scale), dtype=output_dtype)
+
+
+def linear_int8(
+    activation: GPUArray, weight_int8: GPUArray, scale: GPUArray, bias: GPUArray | None = None
+) -> GPUArray:
+    """``activation @ (weight_int8 * scale).T + bias`` for weights [n, k] with a scale [n] for each row."""
+    out = scaled_matmul(activation, weight_int8, scale_b=_row_scales("linear_int8", weight_int8, scale))
+    return out if bias is None else out + bias
