@@ -118,7 +118,7 @@ def test_bits_do_not_depend_on_the_cut(device):
         expected = bits(whole[first:])
         plain = gp.attention(*(upload(x[None], dtype) for x in (q, k, v)), causal=True, **options)
         assert bits(plain[0, first:]) == expected, case
-        cuts = np.sort(rng.integers(first, tokens + 1, 3))
+        cuts = np.sort(rng.integers(first, tokens + 1, 5))
         singles = range(first, tokens)
         for where in ("contiguous", "paged"):
             for edges in ([first, *cuts, tokens], [*singles, tokens]):
@@ -140,6 +140,50 @@ def test_bits_do_not_depend_on_the_cut(device):
                 positions.append(int(rng.integers(0, tokens + 5)))
         got = over("paged", ids, positions, upload(round_to(mixed, dtype), dtype))
         assert download(got)[mine].tobytes() == download(whole)[first:].tobytes(), case
+
+
+def test_bits_of_quantised_caches_do_not_depend_on_the_cut(device):
+    """100 cases: a prompt goes into the cache, and over it, whole, in six parts, or token by token; paged or not."""
+    for case in range(100):
+        rng = np.random.default_rng(case)
+        cache_dtype, paged = ("int8", "float8_e4m3")[case % 2], bool(case // 2 % 2)
+        dtype = ("bfloat16", "float16", "float32")[case % 3]
+        kv_heads = int(rng.integers(1, 3))
+        heads, dim = kv_heads * int(rng.integers(1, 4)), int(rng.choice([2, 8, 20, 64, 80, 128]))
+        tokens = int(rng.integers(1, 30) if case % 10 else rng.integers(500, 600))
+        if tokens > 100:
+            heads, kv_heads, dim = 1, 1, 16
+        page = int(rng.choice([4, 16]))
+        pages = -(-tokens // page)
+        tables = int32(rng.permutation(pages + 2)[None, :pages]) if paged else None
+        shape = (pages + 2, page, kv_heads, dim) if paged else (1, tokens, kv_heads, dim)
+        fixed = [gp.from_numpy(rng.uniform(0.01, 0.1, kv_heads).astype(np.float32)) for _ in "kv"]
+        qkv = upload(round_to(rng.normal(size=(tokens, (heads + 2 * kv_heads) * dim)), dtype), dtype)
+        cos, sin = gp.rope_tables(tokens, dim)
+        window = int(rng.integers(1, 50)) if case % 4 == 3 else None
+
+        def run(edges, cache_dtype=cache_dtype, dtype=dtype, heads=heads, dim=dim, tables=tables, shape=shape,
+                fixed=fixed, qkv=qkv, cos=cos, sin=sin, window=window):  # fmt: skip
+            if cache_dtype == "int8":
+                caches, scales = ([gp.zeros(shape[:n], dtype=t) for _ in "kv"] for n, t in ((4, "int8"), (3, "float32")))
+            else:
+                caches = [gp.bitcast(gp.zeros(shape, dtype="uint8"), gp.float8_e4m3) for _ in "kv"]
+                scales = fixed
+            options = {"k_scale": scales[0], "v_scale": scales[1], "block_tables": tables}
+            parts = []
+            for a, b in pairwise(edges):
+                if b == a:
+                    continue
+                q, ids, at = gp.zeros((b - a, heads, dim), dtype=dtype), int32([0] * (b - a)), int32(range(a, b))
+                gp.qkv_rope_append(qkv[a:b], q, *caches, ids, at, **options, cos=cos, sin=sin)
+                parts.append(bits(gp.attention_over_cache(q, *caches, ids, at, **options, window=window)))
+            held = [bits(gp.bitcast(x, "uint8") if x.dtype.name != "float32" else x) for x in (*caches, *scales)]
+            return b"".join(parts), held
+
+        expected = run([0, tokens])
+        assert run([0, *np.sort(rng.integers(0, tokens + 1, 5)), tokens]) == expected, case
+        if tokens < 100 or case % 20 == 0:
+            assert run(range(tokens + 1)) == expected, case
 
 
 def test_threads_do_not_matter(device, rng):

@@ -255,3 +255,54 @@ def test_scans_are_checked(device):
         gp.selective_scan(*(v.astype("bfloat16") for v in (x, x, a, b, b)))
     with pytest.raises(ValueError, match="1 to 256 states"):
         gp.selective_scan(x, x, gp.zeros((6, 257)), b, b)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_hostile_sequences(device, rng, dtype):
+    """Gates saturate, NaN stays in its own item from its step on, and no other item sees it."""
+    (x,) = make(rng, dtype, (4, 9, 6), scale=1)
+    weights = layer(rng, dtype, 6, 8)
+    x[0, 3, 2], x[1, 4], x[2, 5, 1] = np.nan, 60000.0, np.inf
+    given = [upload(v, dtype) for v in (x, *weights)]
+    got = [download(a) for a in gp.lstm_forward(*given)]
+    with np.errstate(all="ignore"):
+        expected = lstm(x, *weights, dtype=dtype)
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+        keep = ~np.isnan(b)
+        np.testing.assert_allclose(a[keep], b[keep], rtol=0, atol=2 * TOLERANCE[dtype])
+    assert np.isfinite(got[0][0, :3]).all() and np.isnan(got[0][0, 3:]).all()
+    assert np.isfinite(got[0][[1, 3]]).all()
+    alone = [download(a) for a in gp.lstm_forward(given[0][3:], *given[1:])]
+    for a, b in zip(got, alone, strict=True):
+        np.testing.assert_array_equal(a[3:], b)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_hostile_scans(device, rng, dtype):
+    u, delta = make(rng, dtype, (2, 3, 12), (2, 3, 12), scale=1)
+    b, c = make(rng, dtype, (2, 4, 12), (2, 4, 12))
+    a = upload(-np.abs(rng.normal(size=(3, 4))), "float32")
+    clean = [upload(u, dtype), upload(delta, dtype), a, upload(b, dtype), upload(c, dtype)]
+    whole = download(gp.selective_scan(*clean, delta_softplus=True))
+    for value in (np.nan, np.inf):
+        dirty = u.copy()
+        dirty[1, 2, 5] = value
+        got = download(gp.selective_scan(upload(dirty, dtype), *clean[1:], delta_softplus=True))
+        np.testing.assert_array_equal(got[0], whole[0])
+        np.testing.assert_array_equal(got[1, :2], whole[1, :2])
+        np.testing.assert_array_equal(got[1, 2, :5], whole[1, 2, :5])
+        assert not np.isfinite(got[1, 2, 5:]).any()
+    # A step so long that the state is forgotten; softplus of huge numbers is the number, of lowest ones 0.
+    for step, state in ((80.0, "forgotten"), (-80.0, "kept")):
+        far = delta.copy()
+        far[:, :, 6] = step
+        got = download(gp.selective_scan(clean[0], upload(far, dtype), *clean[2:], delta_softplus=True))
+        assert np.isfinite(got).all(), state
+    x, w = make(rng, dtype, (2, 5, 20), (5, 4), scale=1)
+    clean = download(gp.causal_conv1d(upload(x, dtype), upload(w, dtype)))
+    x[1, 3, 7] = np.nan
+    got = download(gp.causal_conv1d(upload(x, dtype), upload(w, dtype)))
+    assert np.isnan(got[1, 3, 7:11]).all()
+    got[1, 3, 7:11] = clean[1, 3, 7:11]
+    np.testing.assert_array_equal(got, clean)

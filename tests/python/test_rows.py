@@ -158,3 +158,33 @@ def test_gated_rows_do_not_depend_on_their_neighbours(device, rng):
     whole = gp.swiglu_packed(x)
     assert bits(gp.swiglu_packed(x[4:5])) == bits(whole[4:5])
     assert_within(whole, download(gp.swiglu(x[:, :32], x[:, 32:])), "float32", 0, "halves")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_hostile_rows(device, rng, dtype):
+    """NaN, infinities and sums that overflow stay in their row, and give what float64 rules say."""
+    huge = {"float16": 6e4, "bfloat16": 3e38, "float32": 3e38, "float64": 1.7e308}[dtype]
+    x, r = rng.normal(size=(9, 40)), rng.normal(size=(9, 40))
+    x[1, 3], x[2, 3], x[3, 5], x[4, 39] = np.nan, np.inf, -np.inf, huge
+    r[4, 39], x[5], r[5], x[6], r[6] = huge, huge, -huge, 0, 0
+    given = [upload(round_to(v, dtype), dtype) for v in (x, r)]
+    gamma, beta = make(rng, (40,), dtype), make(rng, (40,), dtype)
+    clean = [a + 0 for a in given]
+    for a in clean:
+        a[1:7] = 1
+    for function, weights in ((gp.rmsnorm_residual, (gamma,)), (gp.layernorm_residual, (gamma, beta))):
+        kept = gp.zeros((9, 40), dtype=dtype)
+        got, rest = download(function(*given, *weights, sum=kept)), download(function(*clean, *weights))
+        np.testing.assert_array_equal(got[[0, 7, 8]], rest[[0, 7, 8]])
+        assert bits(kept) == bits(given[0] + given[1])
+        assert np.isnan(got[1]).all()
+        # A row with an infinity: it over itself is NaN, what is finite over it is 0 (with a mean: NaN throughout).
+        for row, at in ((2, 3), (3, 5), (4, 39)):
+            assert np.isnan(got[row, at])
+            if function is gp.rmsnorm_residual:
+                np.testing.assert_array_equal(np.delete(got[row], at), 0)
+            else:
+                assert np.isnan(got[row]).all()
+        expected = np.zeros(40) if function is gp.rmsnorm_residual else download(beta)
+        np.testing.assert_array_equal(got[5], expected)
+        np.testing.assert_array_equal(got[6], expected)
