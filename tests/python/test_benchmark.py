@@ -192,6 +192,10 @@ def test_tf32_is_not_pretended_on_the_cpu(cpu):
         (lambda: GEMMBenchmark(8, 0, 8), "GEMMBenchmark: k: got 0"),
         (lambda: GEMVBenchmark("x", 8, 8, "fp32"), "wanted one of bf16, fp8, nvf4"),
         (lambda: benchmark.SDPABenchmark(0), "seq_len: got 0"),
+        (lambda: benchmark.DecodeBenchmark(8, "9B"), "label: got '9B', wanted one of 7B, 8B"),
+        (lambda: benchmark.DecodeBenchmark(8, cache="fp4"), "cache: got 'fp4'"),
+        (lambda: benchmark.SamplingBenchmark(0), "rows: got 0"),
+        (lambda: benchmark.ConvBenchmark("x"), "label: got 'x'"),
         (lambda: suite().add_gemm([8], ["int8"]), "add_gemm: dtypes: got 'int8'"),
         (lambda: suite().add_gemv(dtypes=["tf32"]), "add_gemv: dtypes: got 'tf32'"),
     ],
@@ -225,9 +229,9 @@ def test_names_of_all_cases(cpu):
     names = [case.name for case in everything.benchmarks]
     assert len(names) == len(set(names))
     for name in ("gemm_tf32_128x128x128", "gemm_fp8_256x256x256", "gemv_bf16_7B_hidden", "gemv_nvf4_7B_hidden",
-                 "gemv_w8a8_7B_hidden", "sdpa_seq4096", "gqa_seq2048"):  # fmt: skip
+                 "gemv_w8a8_7B_hidden", "sdpa_seq64", "gqa_seq128", "decode_fp8_8B_kv256", "sample_4x4096",
+                 "conv1d_fp32_tiny"):  # fmt: skip
         assert name in names
-    assert "gqa_seq4096" not in names
     shapes = benchmark.cases.GEMV_SHAPES
     assert list(shapes) == ["7B_hidden", "7B_mlp_up", "7B_mlp_down", "72B_hidden", "72B_mlp_up", "72B_mlp_down"]
     assert shapes["7B_mlp_up"] == (4096, 14336) and shapes["72B_mlp_down"] == (29568, 8192)
@@ -500,13 +504,6 @@ def test_no_selection_is_gemm_and_gemv(cpu, capsys):
     assert "## gemm" in shown.out and "| gemv_bf16_7B_hidden |" in shown.out and shown.err == ""
 
 
-def test_attention_is_not_yet(cpu, capsys):
-    assert bench("--attention", "--seq-lens", "512,1024") == 0
-    shown = capsys.readouterr().out
-    for name in ("sdpa_seq512", "sdpa_seq1024", "gqa_seq512", "gqa_seq1024"):
-        assert f"not run: {name}: not yet: this version has no attention\n" in f"{shown}\n"
-
-
 def test_fp8_selects_both(cpu, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(benchmark.suite, "GEMV_SHAPES", {"7B_hidden": (128, 64)})
     assert bench("--fp8", "--sizes", "64", "--iterations", "1", "--warmup", "0") == 0
@@ -552,7 +549,7 @@ def test_injected_regression_exits_1(cpu, capsys, tmp_path):
         (["--nothing"], "unrecognized"),
         (["--dtypes", "fp64"], "--dtypes: got fp64, the selection has fp32, tf32, fp16, bf16, fp8, nvf4"),
         (["--gemv", "--sizes", "64"], "--sizes are those of --gemm and --fp8"),
-        (["--gemm", "--seq-lens", "64"], "--seq-lens are those of --attention"),
+        (["--gemm", "--seq-lens", "64"], "--seq-lens are those of --attention and --decode"),
         (["--gemm", "--dtypes", "nvf4"], "--dtypes: got nvf4, the selection has fp32"),
         (["--attention", "--dtypes", "bf16"], "select --gemm or --gemv"),
         (["--fail-on-regression"], "--fail-on-regression needs --compare FILE"),

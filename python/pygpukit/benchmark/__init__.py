@@ -7,11 +7,16 @@ from pygpukit.benchmark.cases import (
     FP8GEMMBenchmark,
     GEMMBenchmark,
     GEMVBenchmark,
-    GQABenchmark,
-    SDPABenchmark,
     W8A8GEMVBenchmark,
 )
 from pygpukit.benchmark.compare import ComparisonResult, Regression, compare_reports
+from pygpukit.benchmark.layers import (
+    ConvBenchmark,
+    DecodeBenchmark,
+    GQABenchmark,
+    SamplingBenchmark,
+    SDPABenchmark,
+)
 from pygpukit.benchmark.report import (
     BenchmarkReport,
     BenchmarkResult,
@@ -33,6 +38,8 @@ __all__ = [
     "BenchmarkSuite",
     "Ceiling",
     "ComparisonResult",
+    "ConvBenchmark",
+    "DecodeBenchmark",
     "Effort",
     "FP8GEMMBenchmark",
     "GEMMBenchmark",
@@ -43,6 +50,7 @@ __all__ = [
     "PeerResult",
     "Regression",
     "SDPABenchmark",
+    "SamplingBenchmark",
     "W8A8GEMVBenchmark",
     "compare_reports",
     "get_gpu_info",

@@ -25,8 +25,6 @@ __all__ = [
     "FP8GEMMBenchmark",
     "GEMMBenchmark",
     "GEMVBenchmark",
-    "GQABenchmark",
-    "SDPABenchmark",
     "W8A8GEMVBenchmark",
 ]
 
@@ -321,47 +319,3 @@ class W8A8GEMVBenchmark(_MatrixVector):
 
     def _multiply(self, a: gp.GPUArray, weights: gp.GPUArray, out: gp.GPUArray) -> Work:
         return float8_work(a, weights, out)
-
-
-class _Attention(Benchmark):
-    """Listed, so that a run says what it does not cover."""
-
-    category = "attention"
-    num_heads = 32
-    head_dim = 128
-    num_kv_heads: int
-    _prefix: str
-
-    def __init__(self, seq_len: int) -> None:
-        if seq_len < 1:
-            raise ArgumentError(f"{type(self).__name__}: seq_len: got {seq_len}, wanted 1 or more")
-        self.seq_len = seq_len
-
-    @property
-    def name(self) -> str:
-        return f"{self._prefix}_seq{self.seq_len}"
-
-    @property
-    def params(self) -> dict[str, Any]:
-        heads = {"num_heads": self.num_heads, "num_kv_heads": self.num_kv_heads, "head_dim": self.head_dim}
-        return {"seq_len": self.seq_len, **heads}
-
-    def obstacle(self) -> str | None:
-        return "not yet: this version has no attention"
-
-    def run(self, effort: Effort = DEFAULT_EFFORT, peers: Sequence[Peer] = ()) -> BenchmarkResult:
-        raise UnsupportedError(f"{self.name}: {self.obstacle()}")
-
-
-class SDPABenchmark(_Attention):
-    """Attention of 32 heads of width 128. Not yet."""
-
-    num_kv_heads = 32
-    _prefix = "sdpa"
-
-
-class GQABenchmark(_Attention):
-    """Attention of 32 heads over 8 heads of keys and values. Not yet."""
-
-    num_kv_heads = 8
-    _prefix = "gqa"

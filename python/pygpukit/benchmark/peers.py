@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 import pygpukit as gp
+from pygpukit.benchmark import torch_layers
 from pygpukit.benchmark.report import NotRun
 from pygpukit.benchmark.timing import Call, HostTimer, Timer, enough_calls
 
@@ -32,6 +33,12 @@ class Peer(ABC):
     ) -> Call | None:
         """A call for float8 a [M, K] and b [N, K] with float32 scales [M, 1] and [N, 1], or None."""
         return None
+
+    def layer_calls(
+        self, kind: str, inputs: Mapping[str, gp.GPUArray], options: Mapping[str, Any]
+    ) -> Mapping[str, Callable[[], Any]]:
+        """Calls of another operation that give their result, by the name of the way they take; it may have none."""
+        return {}
 
     @abstractmethod
     def timer(self, calls: Sequence[Call]) -> Timer:
@@ -103,6 +110,11 @@ class _Torch(Peer):
             torch._scaled_mm(x, y.t(), s, t.t(), out_dtype=z.dtype, use_fast_accum=False, out=z)
 
         return multiply
+
+    def layer_calls(
+        self, kind: str, inputs: Mapping[str, gp.GPUArray], options: Mapping[str, Any]
+    ) -> Mapping[str, Callable[[], Any]]:
+        return torch_layers.layer_calls(self._torch, kind, inputs, options)
 
     def timer(self, calls: Sequence[Call]) -> Timer:
         return _TorchGraphTimer(self._torch, calls) if self._on_gpu else HostTimer(calls, self.synchronize)

@@ -16,12 +16,20 @@ from pygpukit.benchmark.cases import (
     FP8GEMMBenchmark,
     GEMMBenchmark,
     GEMVBenchmark,
-    GQABenchmark,
-    SDPABenchmark,
     W8A8GEMVBenchmark,
 )
 from pygpukit.benchmark.ceilings import measure_memory
 from pygpukit.benchmark.compare import ComparisonResult, check_threshold, compare_reports
+from pygpukit.benchmark.layers import (
+    CACHES,
+    CONVOLUTIONS,
+    DECODE_HEADS,
+    ConvBenchmark,
+    DecodeBenchmark,
+    GQABenchmark,
+    SamplingBenchmark,
+    SDPABenchmark,
+)
 from pygpukit.benchmark.peers import Peer, find_peers
 from pygpukit.benchmark.report import BenchmarkReport, Ceiling, NotRun, get_gpu_info
 from pygpukit.benchmark.text import one_line
@@ -31,8 +39,6 @@ from pygpukit.errors import ArgumentError, OutOfMemoryError
 __all__ = ["BenchmarkSuite", "run_full", "run_quick"]
 
 _QUICK_WARMUP, _QUICK_ITERATIONS = 5, 20
-_SDPA_LENGTHS = (512, 1024, 2048, 4096)
-_GQA_LENGTHS = (512, 1024, 2048)
 
 
 class _Defaults:
@@ -44,6 +50,14 @@ class _Defaults:
         wanted = list(GEMV_SHAPES) if on_gpu else ["7B_hidden"]
         labels = [label for label in wanted if label.startswith("7B")] if quick else wanted
         self.shapes = {label: GEMV_SHAPES[label] for label in labels}
+        self.sdpa_lengths = (512, 1024, 2048, 4096) if on_gpu else (64, 128)
+        self.gqa_lengths = (512, 1024, 2048) if on_gpu else (64, 128)
+        self.decode_keys = (4096, 32768, 131072) if on_gpu else (256,)
+        self.sampling = ((1, 152064), (64, 152064)) if on_gpu else ((1, 4096), (4, 4096))
+        self.convolutions = CONVOLUTIONS if on_gpu else {"tiny": {"ins": 16, "outs": 24, "length": 300, "taps": 3}}
+        if quick:
+            self.sdpa_lengths, self.gqa_lengths = self.sdpa_lengths[:2], self.gqa_lengths[:2]
+            self.decode_keys = self.decode_keys[:1]
         self.turn_us = (20e3 if quick else 300e3) if on_gpu else 0.0
 
 
@@ -98,20 +112,42 @@ class BenchmarkSuite:
         return self
 
     def add_attention(self, seq_lens: Iterable[int] | None = None) -> BenchmarkSuite:
-        """Attention of 32 heads of width 128."""
-        for length in _SDPA_LENGTHS if seq_lens is None else seq_lens:
+        """Causal attention of 32 heads of width 128."""
+        for length in self._defaults.sdpa_lengths if seq_lens is None else seq_lens:
             self.add(SDPABenchmark(length))
         return self
 
     def add_gqa(self, seq_lens: Iterable[int] | None = None) -> BenchmarkSuite:
-        """Attention of 32 heads over 8 heads of keys and values."""
-        for length in _GQA_LENGTHS if seq_lens is None else seq_lens:
+        """Causal attention of 32 heads over 8 heads of keys and values."""
+        for length in self._defaults.gqa_lengths if seq_lens is None else seq_lens:
             self.add(GQABenchmark(length))
+        return self
+
+    def add_decode(self, keys: Iterable[int] | None = None) -> BenchmarkSuite:
+        """One token over caches of bf16, bf16 in pages, and float8, for two models' heads."""
+        for length in self._defaults.decode_keys if keys is None else keys:
+            for label in DECODE_HEADS:
+                for cache in CACHES:
+                    self.add(DecodeBenchmark(length, label, cache))
+        return self
+
+    def add_sampling(self, sizes: Iterable[tuple[int, int]] | None = None) -> BenchmarkSuite:
+        """Tokens for rows of logits; `sizes` are (rows, vocab)."""
+        for rows, vocab in self._defaults.sampling if sizes is None else sizes:
+            self.add(SamplingBenchmark(rows, vocab))
+        return self
+
+    def add_conv(self, sizes: Mapping[str, Mapping[str, int]] | None = None) -> BenchmarkSuite:
+        """One-dimensional convolutions of speech models in bf16 and fp32, by labels."""
+        for label, size in (self._defaults.convolutions if sizes is None else sizes).items():
+            for dtype in ("bf16", "fp32"):
+                self.add(ConvBenchmark(label, size, dtype))
         return self
 
     def add_all(self) -> BenchmarkSuite:
         """Everything, with its default sizes."""
-        return self.add_gemm().add_fp8_gemm().add_gemv().add_w8a8_gemv().add_attention().add_gqa()
+        self.add_gemm().add_fp8_gemm().add_gemv().add_w8a8_gemv()
+        return self.add_attention().add_gqa().add_decode().add_sampling().add_conv()
 
     def run(self, verbose: bool = True) -> BenchmarkReport:
         """Runs every case. With verbose a line for each goes to stderr when it is done."""

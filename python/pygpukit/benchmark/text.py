@@ -30,8 +30,8 @@ def flops(tflops: float) -> str:
 
 
 def _rate(result: BenchmarkResult) -> str:
-    """What bounds the case: the memory's rate for a matrix-vector product, else that of arithmetic."""
-    if result.category == "gemv" and result.bandwidth_gbps is not None:
+    """What bounds the case: arithmetic, or the memory for what reads much for little work."""
+    if result.category in ("gemv", "decode", "sampling") and result.bandwidth_gbps is not None:
         return transfer(result.bandwidth_gbps)
     return "-" if result.tflops is None else flops(result.tflops)
 

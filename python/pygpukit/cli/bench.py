@@ -65,11 +65,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--all", action="store_true", help="everything")
     what.add_argument("--gemm", action="store_true", help="square products")
     what.add_argument("--gemv", action="store_true", help="one row times the weights of a layer")
-    what.add_argument("--attention", action="store_true", help="attention")
+    what.add_argument("--attention", action="store_true", help="causal attention of a prompt")
+    what.add_argument("--decode", action="store_true", help="attention of one token over a cache")
+    what.add_argument("--sampling", action="store_true", help="tokens drawn from logits")
+    what.add_argument("--conv", action="store_true", help="convolutions of speech models")
     what.add_argument("--fp8", action="store_true", help="float8 products: gemm, and gemv with float8 on both sides")
     what.add_argument("--sizes", type=_sizes, metavar="N,N", help="sizes of the square products")
     what.add_argument("--dtypes", type=_names, metavar="T,T", help="gemm: fp32 tf32 fp16 bf16; gemv: bf16 fp8 nvf4")
-    what.add_argument("--seq-lens", type=_sizes, metavar="N,N", help="sequence lengths of attention")
+    what.add_argument("--seq-lens", type=_sizes, metavar="N,N", help="lengths of prompts, and of caches")
     add("--quick", action="store_true", help="5 passes of warm-up, 20 samples, fewer sizes")
     add("--warmup", type=_count, default=10, metavar="N", help="passes before the clock starts (10)")
     add("--iterations", type=_positive, default=50, metavar="N", help="samples of each contender (50)")
@@ -106,15 +109,16 @@ def _select(arguments: argparse.Namespace, suite: BenchmarkSuite) -> str | None:
     """Fills the suite, or says why it cannot."""
     from pygpukit.benchmark.cases import GEMM_DTYPES, GEMV_DTYPES
 
-    nothing = not (arguments.gemm or arguments.gemv or arguments.attention or arguments.fp8)
+    kinds = ("gemm", "gemv", "attention", "decode", "sampling", "conv", "fp8")
+    nothing = not any(getattr(arguments, kind) for kind in kinds)
     gemm = arguments.all or arguments.gemm or nothing
     gemv = arguments.all or arguments.gemv or nothing
     fp8 = arguments.all or arguments.fp8
-    attention = arguments.all or arguments.attention
+    attention, decode = arguments.all or arguments.attention, arguments.all or arguments.decode
     if arguments.sizes and not (gemm or fp8):
         return "--sizes are those of --gemm and --fp8, and neither is selected"
-    if arguments.seq_lens and not attention:
-        return "--seq-lens are those of --attention, which is not selected"
+    if arguments.seq_lens and not (attention or decode):
+        return "--seq-lens are those of --attention and --decode, and neither is selected"
     wanted = arguments.dtypes
     allowed = [*(GEMM_DTYPES if gemm else ()), *(GEMV_DTYPES if gemv else ())]
     for dtype in wanted or ():
@@ -131,6 +135,12 @@ def _select(arguments: argparse.Namespace, suite: BenchmarkSuite) -> str | None:
         suite.add_w8a8_gemv()
     if attention:
         suite.add_attention(arguments.seq_lens).add_gqa(arguments.seq_lens)
+    if decode:
+        suite.add_decode(arguments.seq_lens)
+    if arguments.all or arguments.sampling:
+        suite.add_sampling()
+    if arguments.all or arguments.conv:
+        suite.add_conv()
     return None
 
 
