@@ -1,6 +1,6 @@
 """Measures every figure of bench/limits.json on the GPU of this machine and writes them as JSON.
 
-    python bench/measure.py --out FILE [--only submit,start,elementwise,...,pool,isolation,...,mm_square,mm_gemv]
+    python bench/measure.py --out FILE [--only submit,start,elementwise,...,pool,isolation,...,mm_square,mm_gemv,...,at_prefill,nn_moe]
 
 A second run with another --only adds to the same file. Peers are measured in the same run, in turns.
 """
@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 
 import contest
+import measure_attention
 import measure_matmul
+import measure_nn
 import measure_runtime
 from timing import against_torch_us, gpu_times_us, submit_times_us, torch_noise
 
@@ -453,6 +455,8 @@ GROUPS = {
     "determinism": measure_determinism,
     **measure_runtime.GROUPS,
     **measure_matmul.GROUPS,
+    **measure_attention.GROUPS,
+    **measure_nn.GROUPS,
 }
 VENDOR = "mm_lt"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 # Title, beginning and end of the names in it; the first that fits takes a limit.
 GROUPS = [
     ("Matrix products", "mm_", ""),
+    ("Attention", "at_", ""),
+    ("Layers of models", "nn_", ""),
     ("Memory", "pool_", ""),
     ("Memory", "empty_", ""),
     ("Memory", "decode_", ""),

@@ -1,0 +1,136 @@
+"""bench/measure_attention.py and bench/measure_nn.py on the CPU, every size divided, against a stand-in for torch that
+computes with ours."""
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+import pygpukit as gp
+from pygpukit.benchmark import torch_layers
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMITS = {row["name"] for row in json.loads((ROOT / "bench/limits.json").read_text())}
+
+
+class Tensor:
+    """As much of a tensor as the measurements use."""
+
+    def __init__(self, array):
+        self.array = array
+        self.device = "cpu"
+
+    def detach(self):
+        return self
+
+    def copy_(self, other):
+        gp.copy_to(other.array, self.array)
+        return self
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class Lstm:
+    def __init__(self, inputs, hidden, batch_first):
+        shapes = {"weight_ih": (4 * hidden, inputs), "weight_hh": (4 * hidden, hidden)}
+        shapes |= {"bias_ih": (4 * hidden,), "bias_hh": (4 * hidden,)}
+        for seed, (name, shape) in enumerate(shapes.items()):
+            setattr(self, f"{name}_l0", Tensor(gp.random.normal(shape, std=0.2, seed=seed)))
+
+    def to(self, device):
+        return self
+
+    def __call__(self, x):
+        weights = [getattr(self, f"{name}_l0").array for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        return Tensor(gp.lstm_forward(x.array, *weights)[0]), None
+
+
+def layer_calls(torch, kind, inputs, options):
+    """The ways of a library that has two, of which one fails."""
+
+    def fail():
+        raise RuntimeError("no kernel for this")
+
+    def attend():
+        return Tensor(gp.attention(inputs["q"], inputs["k"], inputs["v"], **options))
+
+    def decode():
+        q = inputs["q"]
+        return Tensor(gp.attention(q.reshape(q.shape[0], 1, *q.shape[1:]), inputs["k"], inputs["v"]))
+
+    calls = {
+        "attention": attend,
+        "decode": decode,
+        "sampling": lambda: Tensor(gp.sample(inputs["logits"], seed=2, **options)),
+        "conv1d": lambda: Tensor(gp.conv1d(inputs["x"], inputs["w"], inputs["b"], **options)),
+    }
+    return {"sort" if kind == "sampling" else "good": calls[kind], "bad": fail}
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    module = ModuleType("torch")
+    module.__version__ = "stand-in"
+    module.from_dlpack = Tensor
+    module.no_grad = contextlib.nullcontext
+    module.nn = SimpleNamespace(LSTM=Lstm)
+    cudnn = SimpleNamespace(flags=lambda **options: contextlib.nullcontext())
+    module.backends = SimpleNamespace(cudnn=cudnn)
+    monkeypatch.setitem(sys.modules, "torch", module)
+    monkeypatch.setattr(torch_layers, "layer_calls", layer_calls)
+    return module
+
+
+@pytest.fixture
+def measure(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(ROOT / "bench"))
+    import contest
+    import measure as program
+    import measure_attention
+    import measure_nn
+
+    monkeypatch.setattr(contest, "DIVIDE", 128)
+    report = program.Report(tmp_path / "result.json", {"name": "CPU"})
+    groups = {"at_": measure_attention.GROUPS, "nn_": measure_nn.GROUPS}
+    assert program.GROUPS.keys() >= {name for group in groups.values() for name in group}
+    with gp.device("cpu"):
+        yield SimpleNamespace(groups=groups, report=report, contest=contest, attention=measure_attention)
+
+
+@pytest.mark.parametrize("prefix", ["at_", "nn_"])
+def test_every_limit_is_measured(measure, torch, prefix):
+    for group in measure.groups[prefix].values():
+        group(gp, torch, measure.report)
+    data = json.loads(measure.report.path.read_text())
+    wanted = {name for name in LIMITS if name.startswith(prefix)}
+    assert wanted and data["figures"].keys() >= wanted
+    # Only the way that fails was noted.
+    assert all("torch bad" in what for what in data["faults"]), data["faults"]
+    for name in wanted:
+        assert data["figures"][name]["value"] > 0, name
+
+
+def test_no_way_of_torch_is_no_figure(measure, torch, monkeypatch):
+    monkeypatch.setattr(torch_layers, "layer_calls", lambda *a: {"bad": layer_calls(*a)["bad"]})
+    measure.groups["at_"]["at_prefill"](gp, torch, measure.report)
+    assert not measure.report.data["figures"]
+    faults = measure.report.data["faults"]
+    assert "no backend of torch takes this shape" in faults["at_prefill_bf16_d64_full_2048_vs_torch"]
+
+
+def test_drawn_shapes_are_in_range(measure):
+    import random
+
+    rng = random.Random(1)
+    shapes = [measure.attention.drawn_shape(rng) for _ in range(500)]
+    assert all(1 <= s["batch"] <= 16 and 4 <= s["heads"] <= 64 for s in shapes)
+    assert all(s["heads"] % s["kv_heads"] == 0 and s["keys"] >= s["queries"] >= 1 for s in shapes)
+    assert {s["dim"] for s in shapes} == set(measure.attention.DIMS)
+    assert max(s["queries"] for s in shapes) > 4000
