@@ -101,7 +101,7 @@ OLD = """
 transpose_3d_021 transpose_3d_012 transpose_4d_0213 transpose_4d_0132 concat_axis0 repeat_interleave_axis1 reshape_copy
 cast_f32_to_bf16 cast_f32_to_f16 cast_bf16_to_f32 cast_f16_to_f32 add_inplace mul_inplace copy_device_to_device_offset
 allocate_kv_cache argmax_sample check_eos compute_cumsum copy_to_paged_cache fa3_fp8_available gather_embeddings get_sm_version
-paged_attention_v1 prepare_position_ids reshape_and_cache scatter_last_token_logits sdpa_causal_fp8
+paged_attention_v1 prepare_batch_inputs prepare_position_ids reshape_and_cache sample_topk_to_buf scatter_last_token_logits sdpa_causal_fp8
 """
 
 
