@@ -373,7 +373,7 @@ class SamplingBenchmark(_Layer):
             best = np.sort(row)[::-1][: self.top_k] / self.temperature
             share = np.exp(best - best[0])
             kept = best[: 1 + int(np.sum(np.cumsum(share) < self.top_p * share.sum() * (1 - 1e-6)))]
-            wrong += row[token] / self.temperature < kept[-1]
+            wrong += int(row[token] / self.temperature < kept[-1])
         return wrong / len(tokens)
 
 
