@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gpukit/base/env.h"
+#include "gpukit/base/error.h"
 
 namespace gpukit::files {
 
@@ -33,7 +34,15 @@ ReadableFile& ReadableFile::operator=(ReadableFile&& other) noexcept {
   return *this;
 }
 
-std::string read_file(const std::string& path) { return std::string(Mapping::open(path).text()); }
+std::string read_file(const std::string& path) {
+  // Not mapped: where a mapped file is cut, reading ends the process.
+  const ReadableFile file = ReadableFile::open(path);
+  std::string bytes(static_cast<size_t>(file.size()), '\0');
+  const size_t got = file.read_at(0, bytes.data(), bytes.size());
+  if (got != bytes.size())
+    throw FormatError(path + ": the file has become shorter: it ends at byte " + std::to_string(got));
+  return bytes;
+}
 
 std::string join(std::string_view folder, std::string_view name) {
   std::string path(folder);

@@ -13,7 +13,8 @@
 
 namespace gpukit::files {
 
-/// A file mapped read-only. Empty files give size 0 and a null pointer.
+/// A file mapped read-only, for those that nobody changes: where one is cut, reading it ends the process. Empty files
+/// give size 0 and a null pointer.
 class Mapping {
  public:
   static Mapping open(const std::string& path);
@@ -87,6 +88,7 @@ class PrivateFolder {
   std::unique_ptr<State> state_;
 };
 
+/// Throws FormatError when the file becomes shorter meanwhile.
 std::string read_file(const std::string& path);
 /// All or nothing: a temporary file beside it, then a rename.
 void write_file(const std::string& path, std::string_view bytes);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
@@ -50,6 +52,33 @@ TEST_F(Files, WriteReadMap) {
   EXPECT_THROW(Mapping::open(root_), FileError);
   EXPECT_THROW(write_file(join(in("missing"), "b"), "x"), FileError);
   ASSERT_EQ(list_folder(root_).size(), 1u) << "no temporary file stays";
+}
+
+TEST_F(Files, AFileThatIsCutWhileItIsReadIsRefused) {
+  constexpr uintmax_t kBytes = 16 << 20;
+  write_file(in("a"), std::string(kBytes, 'x'));
+  std::atomic<bool> stop{false};
+  std::thread cutter([&] {
+    std::error_code ignored;
+    while (!stop) {
+      std::filesystem::resize_file(in("a"), 1, ignored);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::filesystem::resize_file(in("a"), kBytes, ignored);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  int refused = 0;
+  for (int i = 0; i < 3000 && refused < 2; ++i) {
+    try {
+      const size_t size = read_file(in("a")).size();
+      EXPECT_TRUE(size == 1 || size == kBytes) << size;
+    } catch (const FormatError& error) {
+      EXPECT_NE(std::string(error.what()).find("has become shorter"), std::string::npos) << error.what();
+      ++refused;
+    }
+  }
+  stop = true;
+  cutter.join();
 }
 
 TEST_F(Files, ErrorNamesPathAndReason) {

@@ -223,8 +223,8 @@ Array parse_npy(const std::string& path, std::span<const std::byte> bytes, Devic
 }
 
 Array load_npy(const std::string& path, Device device) {
-  const files::Mapping file = files::Mapping::open(path);
-  return parse_npy(path, {file.data(), file.size()}, device);
+  const std::string file = files::read_file(path);
+  return parse_npy(path, std::as_bytes(std::span(file.data(), file.size())), device);
 }
 
 void save_npy(const std::string& path, const Array& x) { files::write_file(path, to_npy("save", x)); }
@@ -279,8 +279,10 @@ void save_npz(const std::string& path, std::span<const std::pair<std::string, Ar
 }
 
 bool is_archive(const std::string& path) {
-  const files::Mapping file = files::Mapping::open(path);
-  return file.text().starts_with("PK\x03\x04") || file.text().starts_with("PK\x05\x06");
+  const files::ReadableFile file = files::ReadableFile::open(path);
+  char magic[4] = {};
+  const std::string_view start(magic, file.read_at(0, magic, sizeof(magic)));
+  return start == "PK\x03\x04" || start == "PK\x05\x06";
 }
 
 }  // namespace gpukit::io

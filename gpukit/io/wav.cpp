@@ -203,7 +203,6 @@ WavData parse_wav(const std::string& path, std::span<const std::byte> bytes) {
 }
 
 WavData read_wav(const std::string& path) {
-  // Read whole, not mapped: a file that is cut while it is read must be an error, not a fault.
   const std::string bytes = files::read_file(path);
   return parse_wav(path, std::as_bytes(std::span(bytes.data(), bytes.size())));
 }

@@ -200,9 +200,9 @@ Tokenizer Tokenizer::from_file(const std::string& path) {
     const std::string other = files::join(folder, name);
     return files::is_file(other) ? files::read_file(other) : std::string();
   };
-  const files::Mapping text = files::Mapping::open(file);
+  const std::string text = files::read_file(file);
   try {
-    return make(text.text(), beside("tokenizer_config.json"), beside("chat_template.jinja"));
+    return make(text, beside("tokenizer_config.json"), beside("chat_template.jinja"));
   } catch (const FormatError& error) {
     throw FormatError(file + ": " + error.what());
   }

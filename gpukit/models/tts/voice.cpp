@@ -15,7 +15,7 @@ constexpr std::string_view kSuffix = ".bin";
 }  // namespace
 
 Voice Voice::open(const std::string& path) {
-  const files::Mapping file = files::Mapping::open(path);
+  const std::string file = files::read_file(path);
   constexpr size_t kValues = kVoiceRows * kStyleWidth;
   if (file.size() != kValues * sizeof(float))
     throw FormatError("voice " + path + ": must have " + std::to_string(kValues * sizeof(float)) +

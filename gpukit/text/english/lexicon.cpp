@@ -44,7 +44,7 @@ void Lexicon::add(const std::string& path) {
   const auto bad = [&](const std::string& why) { return FormatError("lexicon " + path + ": " + why); };
   Json json;
   try {
-    json = Json::parse(files::Mapping::open(path).text());
+    json = Json::parse(files::read_file(path));
   } catch (const FormatError& error) {
     throw bad(error.what());
   }
