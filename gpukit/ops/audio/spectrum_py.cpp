@@ -75,6 +75,13 @@ void bind_spectrum(nb::module_& parent) {
       "signal"_a, "from_rate"_a, "to_rate"_a, nb::kw_only(), "out"_a = nb::none(),
       "A float32 signal [n] or [batch, n] at another rate, [n * to_rate // from_rate].");
   m.def(
+      "resample_channels",
+      [](const ArrayObject& samples, int64_t channels, int64_t from_rate, int64_t to_rate) {
+        const Array& values = to_array("resample", "samples", samples);
+        return wrap(in_scope([&] { return audio::resample_channels(values, channels, from_rate, to_rate); }));
+      },
+      "samples"_a, "channels"_a, "from_rate"_a, "to_rate"_a, "The same for channels that lie side by side.");
+  m.def(
       "log_mel_whisper",
       [](const ArrayObject& samples, int64_t n_mels, int64_t frames, ArrayArg out) {
         const Array& values = to_array("log_mel_whisper", "audio", samples);
