@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from types import EllipsisType
-from typing import Any, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
 from pygpukit._core import Device, GPUArray, Stream
 from pygpukit.core.dtypes import DataType
 
+if TYPE_CHECKING:
+    from pygpukit.ops.audio import AudioBuffer
+
 __all__ = [
     "Arrays",
+    "AudioLike",
     "AxisLike",
     "DTypeLike",
     "DeviceLike",
@@ -71,3 +75,5 @@ StreamLike: TypeAlias = Stream | int
 HostBuffer: TypeAlias = bytes | bytearray | memoryview | HostArray
 #: A path of the file system.
 PathLike: TypeAlias = str | os.PathLike[str]
+#: Samples: float32 ``[n]`` or ``[batch, n]``, or a buffer.
+AudioLike: TypeAlias = "GPUArray | AudioBuffer"

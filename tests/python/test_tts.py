@@ -178,7 +178,7 @@ def test_audio_helpers(tmp_path):
     assert np.abs(resample_audio(high, 24000, 16000).to_numpy()[200:-200]).max() < 1e-2
     with pytest.raises(ValueError, match="rate"):
         resample_audio(tone, 24000, 0)
-    joined = concatenate_audio([tone[:3], gp.from_numpy(tone[3:5]), AudioBuffer(gp.from_numpy(tone[5:6]))], 2)
+    joined = concatenate_audio([tone[:3], gp.from_numpy(tone[3:5]), AudioBuffer(gp.from_numpy(tone[5:6]), 24000)], 2)
     np.testing.assert_array_equal(joined.to_numpy(), [*tone[:3], 0, 0, *tone[3:5], 0, 0, tone[5]])
     with pytest.raises(ValueError, match="at least one"):
         concatenate_audio([])

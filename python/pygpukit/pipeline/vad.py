@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pygpukit._core._voice import Detector
+from pygpukit.ops.audio import AudioRingBuffer
 
 __all__ = ["AudioBuffer", "Samples", "VADConfig", "VADEvent", "VADState", "VoiceActivityDetector"]
 
@@ -79,26 +80,25 @@ class VoiceActivityDetector:
 
 
 class AudioBuffer:
-    """The last ``max_duration`` seconds of a stream."""
+    """The last ``max_duration`` seconds of a stream, on the host."""
 
     def __init__(self, sample_rate: int = 16000, max_duration: float = 60) -> None:
         self.sample_rate, self.max_duration = sample_rate, max_duration
-        self._samples = np.zeros(0, np.float32)
+        self._ring = AudioRingBuffer(int(max_duration * sample_rate), sample_rate, device="cpu")
 
     def append(self, audio: Samples) -> None:
         """Puts samples at the end; what has become too old leaves."""
-        joined = np.concatenate([self._samples, np.asarray(audio, np.float32)])
-        self._samples = joined[max(0, joined.size - int(self.max_duration * self.sample_rate)) :].copy()
+        self._ring.write(np.ascontiguousarray(audio, np.float32))
 
     def get_audio(self, duration: float | None = None) -> Samples:
         """A copy of the last ``duration`` seconds, or of all there is."""
-        count = self._samples.size if duration is None else int(duration * self.sample_rate)
-        last: Samples = self._samples[max(0, self._samples.size - count) :].copy()
-        return last
+        there = len(self)
+        count = there if duration is None else min(there, max(0, int(duration * self.sample_rate)))
+        return np.asarray(self._ring.read(count, there - count).to_numpy(), np.float32)
 
     def clear(self) -> None:
         """Forgets what is there."""
-        self._samples = np.zeros(0, np.float32)
+        self._ring.clear()
 
     def __len__(self) -> int:
-        return int(self._samples.size)
+        return self._ring.samples_available

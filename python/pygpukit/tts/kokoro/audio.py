@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 import pygpukit as gp
 from pygpukit._core import _tts
-from pygpukit._core._audio import read_wav, resample, write_wav
+from pygpukit.ops.audio import AudioBuffer, read_wav, resample, write_wav
 from pygpukit.typing import PathLike
 
 __all__ = ["AudioBuffer", "Samples", "as_array", "concatenate_audio", "from_wav", "resample_audio", "to_wav"]
-
-
-@dataclass
-class AudioBuffer:
-    """float32 samples and how many of them make a second."""
-
-    data: gp.GPUArray
-    sample_rate: int = 24000
-    channels: int = 1
-
-    def to_numpy(self) -> NDArray[np.float32]:
-        """A copy of the samples on the host."""
-        return np.asarray(self.data.to_numpy(), np.float32)
-
-    def __len__(self) -> int:
-        return self.data.shape[-1]
 
 
 Samples = gp.GPUArray | NDArray[np.float32] | AudioBuffer
