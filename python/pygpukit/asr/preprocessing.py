@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import pygpukit as gp
-from pygpukit.ops.audio import log_mel_whisper, read_wav, resample
+from pygpukit._core import _audio
+from pygpukit.ops.audio import AudioBuffer, log_mel_whisper, read_wav, resample
 
 __all__ = [
     "WHISPER_CHUNK_LENGTH",
@@ -39,23 +40,27 @@ def _read(path: str) -> tuple[gp.GPUArray, int]:
     """float32 [channels, n] and the rate of a file: WAV by ourselves, anything else by soundfile."""
     if path.lower().endswith((".wav", ".wave")):
         return read_wav(path)
-    try:
-        import soundfile
-    except ImportError as error:
-        raise ImportError(f"{path}: only WAV files are read without soundfile: pip install soundfile") from error
-    samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    with open(path, "rb") as file:  # a missing file is told as one, with soundfile and without
+        try:
+            import soundfile
+        except ImportError as error:
+            raise ImportError(f"{path}: only WAV files are read without soundfile: pip install soundfile") from error
+        samples, rate = soundfile.read(file, dtype="float32", always_2d=True)
     return gp.from_numpy(np.ascontiguousarray(samples.T), device="cpu"), rate
 
 
 def load_audio(audio: Any, sample_rate: int | None = None) -> gp.GPUArray:
-    """One channel at 16 kHz, float32 [n]: of a file, of samples [n], or of [channels, n], whose mean is taken.
+    """One channel at 16 kHz, float32 [n]: of a file, an AudioBuffer, samples [n], or [channels, n], whose mean is taken.
 
     ``sample_rate`` is that of samples, 16000 when it is not given. Integers are full scale.
     """
+    rate = WHISPER_SAMPLE_RATE if sample_rate is None else sample_rate
     if isinstance(audio, (str, os.PathLike)):
         samples, rate = _read(os.fspath(audio))
+    elif isinstance(audio, AudioBuffer):
+        samples, rate = audio.data.reshape((-1, audio.channels)).T, audio.sample_rate
     else:
-        samples, rate = _to_array(audio), sample_rate or WHISPER_SAMPLE_RATE
+        samples = _to_array(audio)
     if samples.ndim not in (1, 2):
         raise ValueError(f"audio must have shape [samples] or [channels, samples], got {tuple(samples.shape)}")
     if samples.ndim == 2:
@@ -64,14 +69,10 @@ def load_audio(audio: Any, sample_rate: int | None = None) -> gp.GPUArray:
 
 
 def _to_array(audio: Any) -> gp.GPUArray:
-    if isinstance(audio, gp.GPUArray):
-        return audio.astype("float32")
-    values = np.asarray(audio)
-    if values.dtype.kind in "iu":
-        limits = np.iinfo(values.dtype)
-        middle = 0 if values.dtype.kind == "i" else (limits.max + 1) // 2
-        values = (values.astype("float64") - middle) / (limits.max - middle + 1)
-    return gp.from_numpy(np.ascontiguousarray(values, dtype="float32"))
+    if not isinstance(audio, gp.GPUArray):
+        values = np.asarray(audio)
+        audio = gp.from_numpy(np.ascontiguousarray(values, dtype=None if values.dtype.kind in "iu" else "float32"))
+    return _audio.to_full_scale(audio)
 
 
 def pad_or_trim(audio: Any, length: int = WHISPER_N_SAMPLES) -> Any:
@@ -96,7 +97,7 @@ def preprocess_audio(
     samples = load_audio(audio_input, sample_rate)
     frames = WHISPER_N_FRAMES
     if not padding:
-        frames = max(1, min(frames, samples.shape[-1] // WHISPER_HOP_LENGTH))
+        frames = max(2, min(frames, samples.shape[-1] // WHISPER_HOP_LENGTH))
     return log_mel_whisper(samples, n_mels, frames)[0]
 
 
