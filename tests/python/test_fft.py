@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,61 @@ def test_every_length(device, rng, dtype):
         assert error(back.to_numpy(), r) <= 2 * allowed(n, dtype), n
 
 
+def every_transform(rng, n, dtype="complex64", rows=1):
+    """All transforms of one length against NumPy."""
+    real = {"complex64": "float32", "complex128": "float64"}[dtype]
+    limit = allowed(n, dtype)
+    x, r = draw(rng, (rows, n), dtype), draw(rng, (rows, n), real)
+    half = draw(rng, (rows, n // 2 + 1), dtype)
+    given, reals, halves = gp.from_numpy(x), gp.from_numpy(r), gp.from_numpy(half)
+    for name, array, host in (
+        ("fft", given, x.astype("c16")),
+        ("ifft", given, x.astype("c16")),
+        ("fft", reals, r.astype("f8")),
+        ("ifft", reals, r.astype("f8")),
+        ("rfft", reals, r.astype("f8")),
+        ("ihfft", reals, r.astype("f8")),
+    ):
+        got = getattr(gp.fft, name)(array)
+        assert error(got.to_numpy(), getattr(np.fft, name)(host)) <= limit, (name, n)
+    for name in ("irfft", "hfft"):
+        got = getattr(gp.fft, name)(halves, n=n)
+        assert error(got.to_numpy(), getattr(np.fft, name)(half.astype("c16"), n=n)) <= limit, (name, n)
+
+
+def test_all_transforms_of_every_length(rng):
+    """The emulated GPU and the real one have their own below; this is the CPU, all of it."""
+    with gp.device("cpu"):
+        for n in range(1, 2051):
+            every_transform(rng, n)
+        for n in range(1, 300):
+            every_transform(rng, n, "complex128", rows=2)
+
+
+def test_all_transforms_of_random_lengths(device, rng):
+    """PYGPUKIT_FUZZ is how many, up to 10^7; a few short ones by default."""
+    count = os.environ.get("PYGPUKIT_FUZZ")
+    lengths = 10 ** rng.uniform(1, 7, int(count)) if count else 10 ** rng.uniform(1, 4.2, 6)
+    for n in lengths.astype(int):
+        every_transform(rng, int(n))
+
+
+@pytest.mark.parametrize("n", [2, 4, 6, 10, 22, 30, 8192, 16384, 16386])
+def test_pairs_of_reals(device, rng, n):
+    """Even lengths of each kind: cut, padded, along other axes, whole spectra, both precisions."""
+    every_transform(rng, n, "complex64", rows=2)
+    if n < 16384:
+        every_transform(rng, n, "complex128", rows=2)
+    x = draw(rng, (3, n + 5, 2), "float32")
+    for length in (n, 2 * n) if n < 16384 else (n,):
+        got = gp.fft.rfft(gp.from_numpy(x), n=length, axis=1)
+        assert error(got.to_numpy(), np.fft.rfft(x.astype("f8"), n=length, axis=1)) <= allowed(length)
+        back = gp.fft.irfft(got, n=length, axis=1).to_numpy()
+        padded = np.zeros((3, length, 2))
+        padded[:, : min(length, n + 5)] = x[:, :length]
+        assert error(back, padded) <= 2 * allowed(length)
+
+
 @pytest.mark.parametrize("n", LONG)
 def test_long(device, rng, n):
     x = draw(rng, (2, n), "complex64")
@@ -56,10 +113,8 @@ def test_long(device, rng, n):
 @pytest.mark.gpu
 def test_random_lengths_on_the_gpu(rng):
     with gp.device("cuda"):
-        lengths = [*range(1, 2051), *(int(v) for v in 10 ** rng.uniform(2, 7, 60))]
-        for n in lengths:
-            x = draw(rng, (n,), "complex64")
-            assert error(gp.fft.fft(gp.from_numpy(x)).to_numpy(), np.fft.fft(x.astype("c16"))) <= allowed(n), n
+        for n in [*range(1, 2051), *(int(v) for v in 10 ** rng.uniform(2, 7, 60))]:
+            every_transform(rng, n)
 
 
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])

@@ -22,9 +22,40 @@ GPUKIT_DEVICE int64_t line_offset(const FftSide& side, int64_t line) {
   return at;
 }
 
+template <typename T>
+GPUKIT_DEVICE Point<T> load_pair(const FftSide& side, const T* x, int64_t line, int64_t position) {
+  const int64_t i = 2 * position;
+  return {i < side.length ? x[line + i * side.step] : T(0), i + 1 < side.length ? x[line + (i + 1) * side.step] : T(0)};
+}
+
+/// A frequency of the lower half of a spectrum.
+template <typename T>
+GPUKIT_DEVICE Point<T> load_half(const FftSide& side, const Point<T>* x, int64_t line, int64_t position) {
+  if (position >= side.length) return {T(0), T(0)};
+  Point<T> v = x[line + position * side.step];
+  if (side.conjugate) v.im = -v.im;
+  if (position == 0 || position == side.folded) v.im = T(0);
+  return v;
+}
+
+/// The point of a folded spectrum whose transform has two neighbouring reals in each point. `half` has the roots of
+/// 2 folded.
+template <typename T>
+GPUKIT_DEVICE Point<T> load_folded(const FftSide& side, const Point<T>* x, int64_t line, int64_t position,
+                                   const Point<T>* half) {
+  const Point<T> a = load_half(side, x, line, position);
+  Point<T> b = load_half(side, x, line, side.folded - position);
+  b.im = -b.im;
+  const Point<T> odd = (a - b) * half[position];
+  return {a.re + b.re - odd.im, a.im + b.im + odd.re};
+}
+
 /// The element at a position of a line.
 template <typename T>
-GPUKIT_DEVICE Point<T> load_point(const FftSide& side, const void* x, int64_t line, int64_t position) {
+GPUKIT_DEVICE Point<T> load_point(const FftSide& side, const void* x, int64_t line, int64_t position,
+                                  const Point<T>* half) {
+  if (side.folded != 0) return load_folded(side, static_cast<const Point<T>*>(x), line, position, half);
+  if (side.pairs) return load_pair(side, static_cast<const T*>(x), line, position);
   bool conjugate = side.conjugate != 0;
   bool flat = false;
   if (side.mirror != 0) {
@@ -45,12 +76,35 @@ GPUKIT_DEVICE Point<T> load_point(const FftSide& side, const void* x, int64_t li
 
 template <typename T>
 GPUKIT_DEVICE void store_point(const FftSide& side, void* out, int64_t line, int64_t position, Point<T> v, T scale) {
+  if (side.pairs) {
+    T* to = static_cast<T*>(out) + line;
+    if (2 * position < side.length) to[2 * position * side.step] = v.re * scale;
+    if (2 * position + 1 < side.length) to[(2 * position + 1) * side.step] = v.im * scale;
+    return;
+  }
   if (position >= side.length) return;
   const int64_t at = line + position * side.step;
   if (side.real)
     static_cast<T*>(out)[at] = v.re * scale;
   else
     static_cast<Point<T>*>(out)[at] = {v.re * scale, side.conjugate ? -v.im * scale : v.im * scale};
+}
+
+/// Frequencies k and n - k of 2 n reals, and those that mirror them, from the points k and n - k of their pairs.
+template <typename T>
+GPUKIT_DEVICE void store_unfolded(const FftSide& side, void* out, int64_t line, int64_t k, int64_t n, Point<T> a,
+                                  Point<T> b, const Point<T>* half, T scale) {
+  b.im = -b.im;
+  const Point<T> even = {(a.re + b.re) * T(0.5), (a.im + b.im) * T(0.5)};
+  const Point<T> odd = turn(Point<T>{(a.re - b.re) * T(0.5), (a.im - b.im) * T(0.5)}) * half[k];
+  const Point<T> low = even + odd;
+  Point<T> high = even - odd;
+  high.im = -high.im;
+  store_point(side, out, line, k, low, scale);
+  if (k > 0) store_point(side, out, line, 2 * n - k, Point<T>{low.re, -low.im}, scale);
+  if (2 * k == n) return;
+  store_point(side, out, line, n - k, high, scale);
+  if (k > 0) store_point(side, out, line, n + k, Point<T>{high.re, -high.im}, scale);
 }
 
 /// Rows of a block: where their lines start and which column of it they are.
@@ -70,7 +124,7 @@ struct PassContext {
   const BlockRows& rows;
   void* out;
   const void* x;
-  const Point<T>*roots, *fine, *coarse;
+  const Point<T>*roots, *fine, *coarse, *half;
   Point<T>*from, *to;
   int active, pitch;
 };
@@ -89,7 +143,8 @@ GPUKIT_DEVICE void fft_pass(const PassContext<T>& c, int s, bool first, bool las
 #pragma unroll
       for (int j = 0; j < R; ++j)
         v[j] =
-            load_point<T>(p.in, c.x, c.rows.in_line[row], c.rows.in_column[row] + (at + j * count) * p.in.index_step);
+            load_point<T>(p.in, c.x, c.rows.in_line[row], c.rows.in_column[row] + (at + j * count) * p.in.index_step,
+                          c.half);
     } else {
 #pragma unroll
       for (int j = 0; j < R; ++j) v[j] = c.from[row * c.pitch + spread<T>(at + j * count)];
@@ -107,6 +162,10 @@ GPUKIT_DEVICE void fft_pass(const PassContext<T>& c, int s, bool first, bool las
 #pragma unroll
     for (int j = 0; j < R; ++j) {
       const int k = at + j * s;
+      if (p.unfold) {
+        c.to[row * c.pitch + spread<T>(k)] = v[j];
+        continue;
+      }
       if (p.twiddle) {
         const int64_t power = c.rows.in_column[row] * k;
         v[j] = v[j] * (c.coarse[power / kFineRoots] * c.fine[power % kFineRoots]);
@@ -120,7 +179,7 @@ GPUKIT_DEVICE void fft_pass(const PassContext<T>& c, int s, bool first, bool las
 /// Shared memory: two buffers of rows_per_block rows. Every row of a block is read before any of it is written.
 template <typename T>
 __global__ void __launch_bounds__(512) fft_rows(void* out, const void* x, const Point<T>* roots, const Point<T>* fine,
-                                                const Point<T>* coarse, const FftParams p) {
+                                                const Point<T>* coarse, const Point<T>* half, const FftParams p) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ BlockRows rows;
   const int64_t begin = static_cast<int64_t>(blockIdx.x) * p.rows_per_block;
@@ -139,7 +198,7 @@ __global__ void __launch_bounds__(512) fft_rows(void* out, const void* x, const 
   int s = 1;
   for (int i = 0; i < p.num_radices; ++i) {
     const bool first = i == 0, last = i + 1 == p.num_radices;
-    const PassContext<T> c{p, rows, out, x, roots, fine, coarse, a, b, active, pitch};
+    const PassContext<T> c{p, rows, out, x, roots, fine, coarse, half, a, b, active, pitch};
     const int radix = p.radices[i];
     switch (radix) {
       case 1: fft_pass<T, 1>(c, s, first, last); break;
@@ -155,6 +214,27 @@ __global__ void __launch_bounds__(512) fft_rows(void* out, const void* x, const 
     Point<T>* swap = a;
     a = b;
     b = swap;
+  }
+  if (!p.unfold) return;
+  const int count = p.n / 2 + 1;
+  for (int i = threadIdx.x; i < count * active; i += blockDim.x) {
+    const int row = p.out.row_fastest ? i % active : i / count, k = p.out.row_fastest ? i / active : i % count;
+    const Point<T>* line = a + row * pitch;
+    store_unfolded(p.out, out, rows.out_line[row], k, p.n, line[spread<T>(k)], line[spread<T>(k == 0 ? 0 : p.n - k)],
+                   half, static_cast<T>(p.scale));
+  }
+}
+
+/// The same for points that lie in memory, row by row.
+template <typename T>
+__global__ void fft_unfold(void* out, const Point<T>* points, const Point<T>* half, int64_t first, int64_t rows,
+                           int64_t n, double scale, const FftSide side) {
+  const int64_t count = n / 2 + 1;
+  for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < rows * count;
+       at += static_cast<int64_t>(gridDim.x) * blockDim.x) {
+    const int64_t row = at / count, k = at % count;
+    const Point<T>* line = points + row * n;
+    store_unfolded(side, out, line_offset(side, first + row), k, n, line[k], line[k == 0 ? 0 : n - k], half, T(scale));
   }
 }
 
@@ -190,14 +270,14 @@ __global__ void fft_chirp(Point<T>* chirp, Point<T>* filter, int64_t n, int64_t 
 
 /// to[row, i] = x[row, i] chirp[i], zeros from n to m.
 template <typename T>
-__global__ void fft_modulate(Point<T>* to, const void* x, const Point<T>* chirp, int64_t first, int64_t rows, int64_t n,
-                             int64_t m, const FftSide side) {
+__global__ void fft_modulate(Point<T>* to, const void* x, const Point<T>* chirp, const Point<T>* half, int64_t first,
+                             int64_t rows, int64_t n, int64_t m, const FftSide side) {
   const int64_t size = rows * m;
   for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < size;
        at += static_cast<int64_t>(gridDim.x) * blockDim.x) {
     const int64_t i = at % m;
     Point<T> v = {T(0), T(0)};
-    if (i < n) v = load_point<T>(side, x, line_offset(side, first + at / m), i) * chirp[i];
+    if (i < n) v = load_point<T>(side, x, line_offset(side, first + at / m), i, half) * chirp[i];
     to[at] = v;
   }
 }

@@ -32,9 +32,10 @@ struct Plan {
   std::vector<int> radices;
   std::vector<Point<T>> roots;          // e^(-2 pi i k / n), rounded from float64
   std::vector<Point<T>> chirp, filter;  // e^(-pi i k^2 / n), and the transform of its conjugate
+  std::vector<Point<T>> half;           // e^(-pi i k / n), for points that are pairs of reals
   std::shared_ptr<const Plan<T>> inner;
   int64_t scratch() const { return inner ? 2 * inner->n : n; }
-  size_t bytes() const { return (roots.size() + chirp.size() + filter.size()) * sizeof(Point<T>); }
+  size_t bytes() const { return (roots.size() + chirp.size() + filter.size() + half.size()) * sizeof(Point<T>); }
 };
 
 /// One Stockham pass: results of radix R for indices [begin, end) of n / R, at stride s.
@@ -108,18 +109,19 @@ Point<T>* run_plan(const Plan<T>& plan, Point<T>* data, Point<T>* other) {
 }
 
 template <typename T>
-std::shared_ptr<const Plan<T>> get_plan(int64_t n);
+std::shared_ptr<const Plan<T>> get_plan(int64_t n, bool pairs = false);
 
+/// The first `count` powers of the root of n.
 template <typename T>
-void make_smooth(Plan<T>& plan) {
-  plan.radices = fft::radices(plan.n);
-  plan.roots.resize(static_cast<size_t>(plan.n));
-  parallel_for(plan.n, 4096, [&](int64_t begin, int64_t end) {
+std::vector<Point<T>> make_roots(int64_t n, int64_t count) {
+  std::vector<Point<T>> roots(static_cast<size_t>(count));
+  parallel_for(count, 4096, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
-      const Point<double> w = root(k, plan.n);
-      plan.roots[static_cast<size_t>(k)] = {static_cast<T>(w.re), static_cast<T>(w.im)};
+      const Point<double> w = root(k, n);
+      roots[static_cast<size_t>(k)] = {static_cast<T>(w.re), static_cast<T>(w.im)};
     }
   });
+  return roots;
 }
 
 template <typename T>
@@ -146,31 +148,34 @@ void make_convolution(Plan<T>& plan) {
 
 /// Plans of lengths used before, up to some 64 MiB of tables.
 template <typename T>
-std::shared_ptr<const Plan<T>> get_plan(int64_t n) {
+std::shared_ptr<const Plan<T>> get_plan(int64_t n, bool pairs) {
   struct Cache {
     std::mutex mutex;
-    std::map<int64_t, std::shared_ptr<const Plan<T>>> plans;
+    std::map<std::pair<int64_t, bool>, std::shared_ptr<const Plan<T>>> plans;
     size_t bytes = 0;
   };
   static Cache& cache = *new Cache;  // threads may compute while the process ends
   {
     std::lock_guard lock(cache.mutex);
-    const auto found = cache.plans.find(n);
+    const auto found = cache.plans.find({n, pairs});
     if (found != cache.plans.end()) return found->second;
   }
   auto plan = std::make_shared<Plan<T>>();
   plan->n = n;
-  if (fft::is_smooth(n))
-    make_smooth(*plan);
-  else
+  if (fft::is_smooth(n)) {
+    plan->radices = fft::radices(n);
+    plan->roots = make_roots<T>(n, n);
+  } else {
     make_convolution(*plan);
+  }
+  if (pairs) plan->half = make_roots<T>(2 * n, n);
   std::lock_guard lock(cache.mutex);
   constexpr size_t kMaxBytesKept = size_t{64} << 20;
   if (cache.bytes + plan->bytes() > kMaxBytesKept) {
     cache.plans.clear();
     cache.bytes = 0;
   }
-  if (cache.plans.emplace(n, plan).second) cache.bytes += plan->bytes();
+  if (cache.plans.emplace(std::pair(n, pairs), plan).second) cache.bytes += plan->bytes();
   return plan;
 }
 
@@ -236,10 +241,70 @@ void store_row(void* to, int64_t offset, const Point<T>* from, const Rows& rows,
   for (int64_t i = 0; i < rows.length; ++i) y[i * rows.step] = {from[i].re * scale, from[i].im * mirrored};
 }
 
+/// As load_row, but for t.n / 2 points: of reals pairs, of a spectrum what transforms into pairs of reals.
+template <typename T>
+void load_pairs(Point<T>* to, const void* from, int64_t offset, const Rows& rows, const Transform& t,
+                const Point<T>* half) {
+  const int64_t n = t.n / 2;
+  if (t.input == Elements::real) {
+    const T* x = static_cast<const T*>(from) + offset;
+    for (int64_t i = 0; i < n; ++i)
+      to[i] = {2 * i < rows.length ? x[2 * i * rows.step] : T(0),
+               2 * i + 1 < rows.length ? x[(2 * i + 1) * rows.step] : T(0)};
+    return;
+  }
+  const Point<T>* x = static_cast<const Point<T>*>(from) + offset;
+  const auto at = [&](int64_t i) {
+    if (i >= rows.length) return Point<T>{T(0), T(0)};
+    const Point<T> v = x[i * rows.step];
+    if (i == 0 || i == n) return Point<T>{v.re, T(0)};
+    return Point<T>{v.re, t.conjugate_input ? -v.im : v.im};
+  };
+  for (int64_t i = 0; i < n; ++i) {
+    const Point<T> a = at(i);
+    Point<T> b = at(n - i);
+    b.im = -b.im;
+    const Point<T> odd = (a - b) * half[i];
+    to[i] = {a.re + b.re - odd.im, a.im + b.im + odd.re};
+  }
+}
+
+/// As store_row, from the t.n / 2 points of pairs.
+template <typename T>
+void store_pairs(void* to, int64_t offset, const Point<T>* from, const Rows& rows, const Transform& t,
+                 const Point<T>* half) {
+  const int64_t n = t.n / 2;
+  const T scale = static_cast<T>(t.scale), mirrored = t.conjugate_output ? -scale : scale;
+  if (t.output == Elements::real) {
+    T* y = static_cast<T*>(to) + offset;
+    for (int64_t i = 0; i < rows.length; ++i) y[i * rows.step] = (i % 2 == 0 ? from[i / 2].re : from[i / 2].im) * scale;
+    return;
+  }
+  Point<T>* y = static_cast<Point<T>*>(to) + offset;
+  const auto put = [&](int64_t i, Point<T> v) {
+    if (i < rows.length) y[i * rows.step] = {v.re * scale, v.im * mirrored};
+  };
+  for (int64_t k = 0; k <= n / 2; ++k) {
+    const Point<T> a = from[k];
+    Point<T> b = from[k == 0 ? 0 : n - k];
+    b.im = -b.im;
+    const Point<T> even = {(a.re + b.re) * T(0.5), (a.im + b.im) * T(0.5)};
+    const Point<T> odd = turn(Point<T>{(a.re - b.re) * T(0.5), (a.im - b.im) * T(0.5)}) * half[k];
+    const Point<T> low = even + odd, high = even - odd;
+    put(k, low);
+    if (k > 0) put(t.n - k, {low.re, -low.im});
+    if (2 * k == n) continue;
+    put(n - k, {high.re, -high.im});
+    if (k > 0) put(n + k, high);
+  }
+}
+
 template <typename T>
 void run(const char* op, const Array& out, const Array& x, int axis, const Transform& t) {
   const Rows from = rows_of(x, axis), to = rows_of(out, axis);
-  const auto plan = get_plan<T>(t.n);
+  // An even number of reals, there or here, is half as many points.
+  const bool pairs = t.n % 2 == 0 && t.input != Elements::complex;
+  const auto plan = get_plan<T>(pairs ? t.n / 2 : t.n, pairs);
   // Chunks of rows, each with two buffers; how many there are changes no bit.
   const int64_t chunks = std::min<int64_t>(to.count, 4 * num_threads());
   const int64_t room = plan->scratch();
@@ -247,7 +312,7 @@ void run(const char* op, const Array& out, const Array& x, int axis, const Trans
   const Array scratch =
       temporaries.empty({chunks, 2, room}, sizeof(T) == 8 ? DType::complex128 : DType::complex64, out.device());
   runtime::run_host(op, out.device(), {write(out), read(x), write(scratch)},
-                    [plan, from, to, t, chunks, room](void* const* address) {
+                    [plan, pairs, from, to, t, chunks, room](void* const* address) {
                       auto* buffers = static_cast<Point<T>*>(address[2]);
                       const int64_t per_chunk = ceil_div(to.count, chunks);
                       parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
@@ -255,9 +320,13 @@ void run(const char* op, const Array& out, const Array& x, int axis, const Trans
                           Point<T>* data = buffers + chunk * 2 * room;
                           const int64_t stop = std::min(to.count, (chunk + 1) * per_chunk);
                           for (int64_t row = chunk * per_chunk; row < stop; ++row) {
-                            load_row(data, address[1], from.offset(row), from, t);
+                            const int64_t in = from.offset(row), there = to.offset(row);
+                            const Point<T>* half = plan->half.data();
+                            pairs ? load_pairs(data, address[1], in, from, t, half)
+                                  : load_row(data, address[1], in, from, t);
                             const Point<T>* done = run_plan(*plan, data, data + room);
-                            store_row(address[0], to.offset(row), done, to, t);
+                            pairs ? store_pairs(address[0], there, done, to, t, half)
+                                  : store_row(address[0], there, done, to, t);
                           }
                         }
                       });

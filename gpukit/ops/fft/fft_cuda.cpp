@@ -1,11 +1,14 @@
 #include <algorithm>
 
 #include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/common/tables.h"
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/fft/fft_impl.h"
 #include "gpukit/ops/fft/fft_params.cuh"
 #include "gpukit/ops/fft/fft_plan.h"
+#include "gpukit/runtime/device.h"
 
 namespace gpukit::cuda {
 
@@ -16,9 +19,10 @@ using fft::Transform;
 
 const jit::KernelSet kernels("gpukit/ops/fft/fft.cuh",
                              {"gpukit::fft_rows<{T}>", "gpukit::fft_roots<{T}>", "gpukit::fft_chirp<{T}>",
-                              "gpukit::fft_modulate<{T}>", "gpukit::fft_convolve<{T}>", "gpukit::fft_demodulate<{T}>"},
+                              "gpukit::fft_modulate<{T}>", "gpukit::fft_convolve<{T}>", "gpukit::fft_demodulate<{T}>",
+                              "gpukit::fft_unfold<{T}>"},
                              {DType::float32, DType::float64});
-enum Kernel { kRows, kRoots, kChirp, kModulate, kConvolve, kDemodulate };
+enum Kernel { kRows, kRoots, kChirp, kModulate, kConvolve, kDemodulate, kUnfold };
 
 constexpr int kBlock = 256;
 constexpr int64_t kMaxRows = 64;  // kMaxBlockRows of the kernel
@@ -30,18 +34,31 @@ struct Work {
   Temporaries& temporaries;
   DType complex() const { return real == DType::float64 ? DType::complex128 : DType::complex64; }
   int64_t point_bytes() const { return real == DType::float64 ? 16 : 8; }
-  /// The longest row of one pass: two buffers of it fit every chip's shared memory up to here.
-  int64_t limit() const { return real == DType::float64 ? 2048 : 4096; }
+  int64_t limit() const { return fft::longest_row(runtime::properties(device).shared_per_block_optin, point_bytes()); }
+};
+
+/// What the ends of a transform need beside their data.
+struct Ends {
+  double scale = 1.0;
+  Array half = {};      // roots of 2 n, for points that are pairs of reals; undefined: they are not
+  bool unfold = false;  // the results are of such pairs
 };
 
 jit::LaunchConfig over(int64_t size) {
   return {.grid_x = static_cast<unsigned>(std::min<int64_t>(ceil_div(size, kBlock), 1 << 20)), .block_x = kBlock};
 }
 
+enum Table : int64_t { kRootTable = 0x66667400, kChirpTable, kFilterTable };
+
+TableKey key_of(const Work& w, Table table, int64_t n, int64_t count, int64_t stride) {
+  return {table * 2 + (w.real == DType::float64 ? 1 : 0), n, count, stride};
+}
+
 Array roots(Work& w, int64_t n, int64_t count, int64_t stride) {
-  const Array table = w.temporaries.empty({count}, w.complex(), w.device);
-  jit::launch(kernels.get(kRoots, w.real), w.device, over(count), write(table), count, stride, n);
-  return table;
+  return kept_table(key_of(w, kRootTable, n, count, stride), {count}, w.complex(), w.device, w.temporaries,
+                    [&](const Array& table) {
+                      jit::launch(kernels.get(kRoots, w.real), w.device, over(count), write(table), count, stride, n);
+                    });
 }
 
 FftSide side_of(const Array& a, int axis, Elements elements, bool conjugate, int64_t n) {
@@ -82,7 +99,7 @@ FftSide in_columns(FftSide side, int64_t count) {
 }
 
 void one_pass(Work& w, const Array& out, const FftSide& to, const Array& x, const FftSide& from, int64_t rows,
-              int64_t n, double scale, int64_t whole) {
+              int64_t n, const Ends& ends, int64_t whole) {
   FftParams p{};
   p.rows = rows;
   p.n = static_cast<int32_t>(n);
@@ -90,12 +107,12 @@ void one_pass(Work& w, const Array& out, const FftSide& to, const Array& x, cons
   if (factors.empty()) factors.push_back(1);
   p.num_radices = static_cast<int32_t>(factors.size());
   std::copy(factors.begin(), factors.end(), p.radices);
-  p.scale = scale;
+  p.scale = ends.scale;
+  p.unfold = ends.unfold ? 1 : 0;
   p.in = from;
   p.out = to;
   p.twiddle = whole != 0 ? 1 : 0;
-  const int64_t spread = n + (n >> (w.real == DType::float64 ? 3 : 4)) + 1;
-  const int64_t row_bytes = 2 * spread * w.point_bytes();
+  const int64_t row_bytes = fft::row_bytes(n, w.point_bytes());
   // Rows that lie side by side are read together; short ones share a block.
   const int64_t wanted = from.row_fastest || to.row_fastest ? std::max<int64_t>(16, 2048 / n) : 2048 / n;
   constexpr int64_t kSharedBytes = 88 << 10;
@@ -109,19 +126,19 @@ void one_pass(Work& w, const Array& out, const FftSide& to, const Array& x, cons
   const Array table = roots(w, n, n, 1);
   if (whole == 0) {
     jit::launch(kernels.get(kRows, w.real), w.device, config, write(out), read(x), read(table), read(table),
-                read(table), p);
+                read(table), read_if(ends.half), p);
     return;
   }
   const Array fine = roots(w, whole, std::min(whole, kFineRoots), 1);
   const Array coarse = roots(w, whole, ceil_div(whole, kFineRoots), kFineRoots);
   jit::launch(kernels.get(kRows, w.real), w.device, config, write(out), read(x), read(table), read(fine), read(coarse),
-              p);
+              read_if(ends.half), p);
 }
 
 void smooth(Work& w, const Array& out, const FftSide& to, const Array& x, const FftSide& from, int64_t rows, int64_t n,
-            double scale) {
+            const Ends& ends) {
   if (n <= w.limit()) {
-    one_pass(w, out, to, x, from, rows, n, scale, 0);
+    one_pass(w, out, to, x, from, rows, n, ends, 0);
     return;
   }
   // n = first * second: columns of `first` points, then rows of `second`, read and written where they lie.
@@ -130,15 +147,15 @@ void smooth(Work& w, const Array& out, const FftSide& to, const Array& x, const 
   if (!last) first = fft::largest_divisor(n, w.limit());
   const int64_t second = n / first;
   const Array middle = w.temporaries.empty({rows, n}, w.complex(), w.device);
-  one_pass(w, middle, in_columns(plain_side(rows, n), second), x, in_columns(from, second), rows * second, first, 1.0,
-           n);
+  one_pass(w, middle, in_columns(plain_side(rows, n), second), x, in_columns(from, second), rows * second, first,
+           {.half = ends.half}, n);
   if (last) {
-    one_pass(w, out, in_columns(to, first), middle, plain_side(rows * first, second), rows * first, second, scale, 0);
+    one_pass(w, out, in_columns(to, first), middle, plain_side(rows * first, second), rows * first, second,
+             {.scale = ends.scale}, 0);
     return;
   }
   const Array done = w.temporaries.empty({rows, n}, w.complex(), w.device);
-  smooth(w, done, plain_side(rows * first, second), middle, plain_side(rows * first, second), rows * first, second,
-         1.0);
+  smooth(w, done, plain_side(rows * first, second), middle, plain_side(rows * first, second), rows * first, second, {});
   // Transforms of one point put the results where they belong: frequency k2 first + k1 lies at [k1, k2].
   FftSide turned = plain_side(rows, n);
   turned.length = 1;
@@ -149,17 +166,34 @@ void smooth(Work& w, const Array& out, const FftSide& to, const Array& x, const 
   turned.strides[2] = second;
   FftSide placed = to;
   placed.columns = n;
-  one_pass(w, out, placed, done, turned, rows * n, 1, scale, 0);
+  one_pass(w, out, placed, done, turned, rows * n, 1, {.scale = ends.scale}, 0);
+}
+
+/// The chirp of n and the transform of its filter of m points.
+std::pair<Array, Array> chirp_tables(Work& w, int64_t n, int64_t m) {
+  const auto both = [&](const Array& chirp, const Array& taps) {
+    jit::launch(kernels.get(kChirp, w.real), w.device, over(m), write(chirp), write(taps), n, m);
+  };
+  const Array chirp = kept_table(key_of(w, kChirpTable, n, n, 1), {n}, w.complex(), w.device, w.temporaries,
+                                 [&](const Array& table) {
+                                   Temporaries inner(w.op);
+                                   both(table, inner.empty({m}, w.complex(), w.device));
+                                 });
+  const Array filter = kept_table(key_of(w, kFilterTable, n, m, 1), {m}, w.complex(), w.device, w.temporaries,
+                                  [&](const Array& table) {
+                                    Temporaries inner(w.op);
+                                    Work part{w.op, w.real, w.device, inner};
+                                    const Array taps = inner.empty({m}, w.complex(), w.device);
+                                    both(inner.empty({n}, w.complex(), w.device), taps);
+                                    smooth(part, table, plain_side(1, m), taps, plain_side(1, m), 1, m, {});
+                                  });
+  return {chirp, filter};
 }
 
 void bluestein(Work& w, const Array& out, const FftSide& to, const Array& x, const FftSide& from, int64_t rows,
-               int64_t n, double scale) {
+               int64_t n, const Ends& ends) {
   const int64_t m = fft::convolution_length(n);
-  const Array chirp = w.temporaries.empty({n}, w.complex(), w.device);
-  const Array taps = w.temporaries.empty({m}, w.complex(), w.device);
-  const Array filter = w.temporaries.empty({m}, w.complex(), w.device);
-  jit::launch(kernels.get(kChirp, w.real), w.device, over(m), write(chirp), write(taps), n, m);
-  smooth(w, filter, plain_side(1, m), taps, plain_side(1, m), 1, m, 1.0);
+  const auto [chirp, filter] = chirp_tables(w, n, m);
   // Some rows at a time, so that the workspace stays small.
   constexpr int64_t kChunkPoints = int64_t{1} << 24;
   const int64_t chunk = std::clamp<int64_t>(kChunkPoints / m, 1, rows);
@@ -169,14 +203,45 @@ void bluestein(Work& w, const Array& out, const FftSide& to, const Array& x, con
     Work part{w.op, w.real, w.device, inner};
     const Array a = inner.empty({count, m}, w.complex(), w.device);
     const Array b = inner.empty({count, m}, w.complex(), w.device);
-    jit::launch(kernels.get(kModulate, w.real), w.device, over(count * m), write(a), read(x), read(chirp), begin, count,
-                n, m, from);
-    smooth(part, b, plain_side(count, m), a, plain_side(count, m), count, m, 1.0);
+    jit::launch(kernels.get(kModulate, w.real), w.device, over(count * m), write(a), read(x), read(chirp),
+                read_if(ends.half), begin, count, n, m, from);
+    smooth(part, b, plain_side(count, m), a, plain_side(count, m), count, m, {});
     jit::launch(kernels.get(kConvolve, w.real), w.device, over(count * m), write(b), read(filter), count * m, m);
-    smooth(part, a, plain_side(count, m), b, plain_side(count, m), count, m, 1.0 / static_cast<double>(m));
+    smooth(part, a, plain_side(count, m), b, plain_side(count, m), count, m, {.scale = 1.0 / static_cast<double>(m)});
     jit::launch(kernels.get(kDemodulate, w.real), w.device, over(count * n), write(out), read(a), read(chirp), begin,
-                count, n, m, scale, to);
+                count, n, m, ends.scale, to);
   }
+}
+
+void any_length(Work& w, const Array& out, const FftSide& to, const Array& x, const FftSide& from, int64_t rows,
+                int64_t n, const Ends& ends) {
+  if (fft::is_smooth(n))
+    smooth(w, out, to, x, from, rows, n, ends);
+  else
+    bluestein(w, out, to, x, from, rows, n, ends);
+}
+
+/// An even number of reals, there or here, as half as many points that are pairs of them.
+void by_pairs(Work& w, const Array& out, FftSide to, const Array& x, FftSide from, int64_t rows, const Transform& t) {
+  const int64_t n = t.n / 2;
+  Ends ends{.scale = t.scale, .half = roots(w, t.n, n, 1)};
+  if (t.input != Elements::real) {
+    from.mirror = 0;
+    from.folded = n;
+    to.pairs = 1;
+    any_length(w, out, to, x, from, rows, n, ends);
+    return;
+  }
+  from.pairs = 1;
+  if (n <= w.limit() && fft::is_smooth(n)) {
+    ends.unfold = true;
+    one_pass(w, out, to, x, from, rows, n, ends, 0);
+    return;
+  }
+  const Array points = w.temporaries.empty({rows, n}, w.complex(), w.device);
+  any_length(w, points, plain_side(rows, n), x, from, rows, n, {});
+  jit::launch(kernels.get(kUnfold, w.real), w.device, over(rows * (n / 2 + 1)), write(out), read(points),
+              read(ends.half), int64_t{0}, rows, n, t.scale, to);
 }
 
 }  // namespace
@@ -187,10 +252,13 @@ void fourier(const char* op, const Array& out, const Array& x, int axis, const T
   const int64_t rows = out.size() / out.shape()[axis];
   const FftSide from = side_of(x, axis, t.input, t.conjugate_input, t.n);
   const FftSide to = side_of(out, axis, t.output, t.conjugate_output, t.n);
-  if (fft::is_smooth(t.n))
-    smooth(w, out, to, x, from, rows, t.n, t.scale);
+  // Of more passes than one the pairs save nothing: they are taken apart in one more.
+  const bool paired = t.n % 2 == 0 && t.input != Elements::complex &&
+                      (!fft::is_smooth(t.n) || t.n / 2 <= w.limit() || t.input == Elements::hermitian);
+  if (paired)
+    by_pairs(w, out, to, x, from, rows, t);
   else
-    bluestein(w, out, to, x, from, rows, t.n, t.scale);
+    any_length(w, out, to, x, from, rows, t.n, {.scale = t.scale});
 }
 
 }  // namespace gpukit::cuda

@@ -62,6 +62,18 @@ int64_t convolution_length(int64_t n) {
   return best;
 }
 
+int64_t row_bytes(int64_t n, int64_t point_bytes) {
+  return 2 * (n + (n >> (point_bytes == 16 ? 3 : 4)) + 1) * point_bytes;
+}
+
+int64_t longest_row(int64_t shared_bytes, int64_t point_bytes) {
+  // The kernel keeps the places of its rows there too.
+  constexpr int64_t kOwnBytes = 2048 + 1024;
+  int64_t n = point_bytes == 16 ? 4096 : 8192;
+  while (n > 1024 && row_bytes(n, point_bytes) + kOwnBytes > shared_bytes) n /= 2;
+  return n;
+}
+
 int64_t balanced_divisor(int64_t n, int64_t limit) {
   const double root = std::sqrt(static_cast<double>(n));
   int64_t best = 0;

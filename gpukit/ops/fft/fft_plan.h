@@ -17,4 +17,9 @@ int64_t convolution_length(int64_t n);
 int64_t balanced_divisor(int64_t n, int64_t limit);
 int64_t largest_divisor(int64_t n, int64_t limit);
 
+/// Shared memory for one row of n points in a pass: two buffers, with one place in 16 (8 for float64) free.
+int64_t row_bytes(int64_t n, int64_t point_bytes);
+/// The longest row of one pass on a chip with so much shared memory for a block.
+int64_t longest_row(int64_t shared_bytes, int64_t point_bytes);
+
 }  // namespace gpukit::fft
