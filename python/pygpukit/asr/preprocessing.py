@@ -10,7 +10,7 @@ import numpy as np
 
 import pygpukit as gp
 from pygpukit._core import _audio
-from pygpukit.ops.audio import AudioBuffer, log_mel_whisper, read_wav, resample
+from pygpukit.ops.audio import AudioBuffer, log_mel_whisper, read_audio, resample
 
 __all__ = [
     "WHISPER_CHUNK_LENGTH",
@@ -36,19 +36,6 @@ WHISPER_N_SAMPLES = 480000
 WHISPER_N_FRAMES = 3000
 
 
-def _read(path: str) -> tuple[gp.GPUArray, int]:
-    """float32 [channels, n] and the rate of a file: WAV by ourselves, anything else by soundfile."""
-    if path.lower().endswith((".wav", ".wave")):
-        return read_wav(path)
-    with open(path, "rb") as file:  # a missing file is told as one, with soundfile and without
-        try:
-            import soundfile
-        except ImportError as error:
-            raise ImportError(f"{path}: only WAV files are read without soundfile: pip install soundfile") from error
-        samples, rate = soundfile.read(file, dtype="float32", always_2d=True)
-    return gp.from_numpy(np.ascontiguousarray(samples.T), device="cpu"), rate
-
-
 def load_audio(audio: Any, sample_rate: int | None = None) -> gp.GPUArray:
     """One channel at 16 kHz, float32 [n]: of a file, an AudioBuffer, samples [n], or [channels, n], whose mean is taken.
 
@@ -56,7 +43,7 @@ def load_audio(audio: Any, sample_rate: int | None = None) -> gp.GPUArray:
     """
     rate = WHISPER_SAMPLE_RATE if sample_rate is None else sample_rate
     if isinstance(audio, (str, os.PathLike)):
-        samples, rate = _read(os.fspath(audio))
+        samples, rate = read_audio(audio)
     elif isinstance(audio, AudioBuffer):
         samples, rate = audio.data.reshape((-1, audio.channels)).T, audio.sample_rate
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,7 @@ __all__ = [
     "log_mel_whisper",
     "noise_gate",
     "preemphasis",
+    "read_audio",
     "read_wav",
     "remove_dc",
     "resample",
@@ -91,3 +93,17 @@ def from_pcm(samples: GPUArray | NDArray[np.int16] | NDArray[np.float32], sample
     """A buffer of int16 samples, scaled so that full scale is 1, or of float32 ones, which are kept as they are."""
     array = samples if isinstance(samples, GPUArray) else from_numpy(np.ascontiguousarray(samples))
     return AudioBuffer(_audio.from_pcm(array), sample_rate, channels)
+
+
+def read_audio(path: str | os.PathLike[str]) -> tuple[GPUArray, int]:
+    """float32 ``[channels, n]`` on the CPU and the rate of a file: WAV by ourselves, anything else by soundfile."""
+    name = os.fspath(path)
+    if name.lower().endswith((".wav", ".wave")):
+        return read_wav(name)
+    with open(name, "rb") as file:  # a missing file is told as one, with soundfile and without
+        try:
+            import soundfile
+        except ImportError as error:
+            raise ImportError(f"{name}: only WAV files are read without soundfile: pip install soundfile") from error
+        samples, rate = soundfile.read(file, dtype="float32", always_2d=True)
+    return from_numpy(np.ascontiguousarray(samples.T), device="cpu"), rate
