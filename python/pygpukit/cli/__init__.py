@@ -34,7 +34,18 @@ def _parser() -> argparse.ArgumentParser:
     _add_simulate(commands)
     _add_transcribe(commands)
     _add_speech(commands)
+    _add_audio(commands)
     return parser
+
+
+def _add_audio(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from pygpukit.cli.audio import EPILOG, add_arguments
+
+    audio = commands.add_parser(
+        "audio", help="facts about a recording, and a picture of it", epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    add_arguments(audio)
 
 
 def _add_language(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -134,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader went away; a second error at exit would say no more.
         sys.stdout = None
         return 1
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, ImportError) as error:
         print(f"pygpukit: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -178,6 +189,10 @@ def _run(arguments: argparse.Namespace) -> int:
         from pygpukit.cli.transcribe import transcribe
 
         return transcribe(arguments)
+    if arguments.command == "audio":
+        from pygpukit.cli.audio import audio
+
+        return audio(arguments)
     if arguments.command in ("speak", "voices"):
         from pygpukit.cli import speech
 
