@@ -23,6 +23,7 @@ import numpy as np
 
 import contest
 import measure_attention
+import measure_audio
 import measure_matmul
 import measure_nn
 import measure_runtime
@@ -457,6 +458,7 @@ GROUPS = {
     **measure_matmul.GROUPS,
     **measure_attention.GROUPS,
     **measure_nn.GROUPS,
+    **measure_audio.GROUPS,
 }
 VENDOR = "mm_lt"
 
