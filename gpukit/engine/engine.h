@@ -7,20 +7,23 @@
 
 #include <atomic>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <unordered_set>
 #include <vector>
 
+#include "gpukit/engine/prefix_store.h"
 #include "gpukit/engine/step.h"
 #include "gpukit/engine/stop_text.h"
 
 namespace gpukit::engine {
 
-enum class Finish { none, length, stop_token, stop_string, cancelled };
+enum class Finish { none, length, stop_token, stop_string, cancelled, error };
 /// `length`, `stop_token`, ...
 const char* name(Finish finish);
 
@@ -30,20 +33,27 @@ struct Request {
   Draw draw;
   std::vector<int32_t> stop_tokens;  // the one that ends a request is part of its tokens
   /// Called with all tokens of the sequence before each draw: the ids that may come. Runs on the thread of step().
+  /// What it throws ends the request; a StepInterrupt ends the step and no request.
   std::function<std::vector<int32_t>(const std::vector<int32_t>& tokens)> allowed;
   std::optional<text::Tokenizer> tokenizer;  // makes the text of outputs
   std::vector<std::string> stop;             // strings that end the request; they need a tokenizer
 };
 
-/// One new token.
+/// Thrown by a callback for what is not its request's, such as a signal: the step throws `cause`.
+struct StepInterrupt {
+  std::exception_ptr cause;
+};
+
+/// One new token, or what ended a request.
 struct Output {
   int64_t request = 0;
   Drawn drawn;
   Finish finish = Finish::none;
-  std::string text;  // that can be shown now, up to a stop string; with a tokenizer
+  std::string text;          // that can be shown now, up to a stop string; with a tokenizer
+  std::exception_ptr error;  // with Finish::error: nothing was drawn
 };
 
-/// Any thread may call; calls wait for each other.
+/// Any thread may call; steps wait for each other, submit() and cancel() do not wait for steps.
 class Engine {
  public:
   struct Options {
@@ -61,15 +71,18 @@ class Engine {
 
   /// The number of the request. Throws ArgumentError, OutOfRangeError (a token id).
   int64_t submit(Request request);
-  /// False when it is not there any more.
+  /// False when it is not there any more. Its pages come back at once, or after the step that runs now.
   bool cancel(int64_t request);
   /// What each sequence drew in one step, after what next() left over. A sequence whose prompt is not done draws
-  /// nothing. Throws what the model and the callbacks throw; OutOfMemoryError when one sequence alone has no pages
-  /// left.
+  /// nothing. What fails for one request alone ends it with an error: its callback, logits of NaN, a text that needs
+  /// more pages than there are. What the forward throws is thrown, and the next step tries again.
   std::vector<Output> step();
-  /// The next token of one request; steps as often as it takes. Throws ArgumentError for a request that has ended.
+  /// The next token of one request; steps as often as it takes. Throws the error that ended the request, once;
+  /// ArgumentError for a request that has ended.
   Output next(int64_t request);
   bool idle();
+  /// Gives the pages of ended texts back.
+  void drop_prefixes();
 
   int64_t num_running() const { return static_cast<int64_t>(running_.size()); }
   int64_t num_waiting() const { return static_cast<int64_t>(waiting_.size()); }
@@ -92,23 +105,28 @@ class Engine {
     int64_t left() const { return static_cast<int64_t>(tokens.size()) - done; }
   };
   using SequencePtr = std::unique_ptr<Sequence>;
-  /// Pages of a sequence that has ended, for one that begins alike.
-  struct Kept {
-    std::vector<int32_t> tokens;
-    PagedCache::Pages pages;
-  };
+  using Work = std::vector<std::pair<Sequence*, int64_t>>;  // and how many of its tokens a step computes
+  /// One call that holds the mutex: what came and went before it is taken up, and at its end what did meanwhile.
+  class Turn;
 
   /// Throws Error in a callback of a step.
-  std::unique_lock<std::mutex> enter();
-  bool remove(int64_t request);
+  void refuse_callback() const;
+  void take_up();
+  void leave() noexcept;
+  void remove(int64_t request);
   void advance();
+  Work plan();
+  void ask_callbacks(Work& work);
+  void draw(const Work& work);
   void admit();
   bool make_room(Sequence& sequence, int64_t tokens);
   void preempt(size_t index);
   void release(Sequence& sequence, bool keep);
-  void reuse_prefix(Sequence& sequence);
-  bool drop_oldest_kept();
-  std::vector<Drawn> run(const std::vector<std::pair<Sequence*, int64_t>>& work);
+  void end(Sequence& sequence, bool keep);
+  void fail(Sequence& sequence, std::exception_ptr error);
+  Prefix find_prefix(const Sequence& sequence);
+  void use_prefix(Sequence& sequence, const Prefix& prefix);
+  std::vector<Drawn> run(const Work& work);
   Output output_of(Sequence& sequence, const Drawn& drawn) const;
   Finish finish_of(const Sequence& sequence) const;
 
@@ -118,12 +136,18 @@ class Engine {
   Step step_;
   std::deque<SequencePtr> waiting_;
   std::vector<SequencePtr> running_;  // the oldest first
-  std::deque<Kept> kept_;             // the oldest first
-  std::deque<Output> ready_;          // what next() found for others
+  PrefixStore kept_;
+  std::deque<Output> ready_;  // what next() found for others
   std::vector<bool> used_rows_;
   std::mutex mutex_;
   std::atomic<std::thread::id> stepping_;  // the thread that computes
-  int64_t next_request_ = 0, num_preempted_ = 0, num_reused_ = 0;
+  int64_t num_preempted_ = 0, num_reused_ = 0;
+
+  std::mutex door_;  // of what follows; nobody holds it for long
+  std::vector<SequencePtr> came_;
+  std::vector<int64_t> went_;
+  std::unordered_set<int64_t> live_;  // requests that have not ended
+  int64_t next_request_ = 0;
 };
 
 /// For a few requests of up to `tokens` tokens: pages for two of them, and for longer ones where that is cheap.

@@ -7,6 +7,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/models/llm/llm_py.h"
+#include "gpukit/python/errors.h"
 #include "gpukit/python/gil.h"
 
 namespace gpukit::engine {
@@ -34,7 +35,12 @@ std::function<std::vector<int32_t>(const std::vector<int32_t>&)> to_allowed(nb::
     const GilHeld gil;
     nb::list list;
     for (const int32_t id : tokens) list.append(id);
-    return llm::to_ids(kOp, "allowed", (*kept)(list));
+    try {
+      return llm::to_ids(kOp, "allowed", (*kept)(list));
+    } catch (const nb::python_error& error) {
+      if (error.matches(PyExc_Exception)) throw;
+      throw StepInterrupt{std::current_exception()};  // KeyboardInterrupt, SystemExit
+    }
   };
 }
 
@@ -105,6 +111,13 @@ Engine::Options to_options(IntArg max_sequences, IntArg max_tokens, IntArg num_p
   return o;
 }
 
+int32_t id_of(const Output& output) {
+  if (!output.error) return output.drawn.token;
+  const nb::object error = to_exception(output.error);
+  PyErr_SetObject(error.type().ptr(), error.ptr());
+  throw nb::python_error();
+}
+
 nb::typed<nb::list, nb::typed<nb::tuple, int, float>> top_of(const Output& output) {
   nb::list list;
   for (const auto& [id, logprob] : output.drawn.top) list.append(nb::make_tuple(id, logprob));
@@ -121,7 +134,7 @@ void bind_engine(nb::module_& parent) {
   nb::module_ m = parent.def_submodule("_llm", "The classes of pygpukit.llm; internal.");
   nb::class_<Output>(m, "Token", "One new token of a request.")
       .def_ro("request", &Output::request)
-      .def_prop_ro("id", [](const Output& o) { return o.drawn.token; })
+      .def_prop_ro("id", &id_of, "Raises what ended the request where finish is 'error'.")
       .def_prop_ro(
           "logprob", [](const Output& o) { return o.drawn.logprob; }, "With an engine of log-probabilities.")
       .def_prop_ro("top", &top_of, "(id, log-probability) of the likeliest, likeliest first.")
@@ -134,7 +147,12 @@ void bind_engine(nb::module_& parent) {
             if (o.finish == Finish::none) return std::nullopt;
             return std::string(name(o.finish));
           },
-          "None, or why the request ended: length, stop_token, stop_string.");
+          "None, or why the request ended: length, stop_token, stop_string, error.")
+      .def_prop_ro(
+          "error", [](const Output& o) -> ShownObject<"BaseException | None"> {
+            return o.error ? to_exception(o.error) : nb::object(nb::none());
+          },
+          "What ended the request where finish is 'error'; then nothing was drawn.");
   nb::class_<Engine>(m, "Engine",
                      "Many requests on one model: they join and leave between steps, and each gets the tokens it would "
                      "get alone.")
@@ -178,7 +196,8 @@ void bind_engine(nb::module_& parent) {
            "The number of the request. stop: strings that end it, found in the text that `tokenizer` makes.")
       .def(
           "next", [](Engine& self, int64_t request) { return in_scope([&] { return self.next(request); }); },
-          "request"_a, "The next token of one request; steps as often as it takes.")
+          "request"_a,
+          "The next token of one request; steps as often as it takes. Raises what ended the request, once.")
       .def(
           "step",
           [](Engine& self) {
@@ -187,12 +206,18 @@ void bind_engine(nb::module_& parent) {
             for (Output& output : outputs) list.append(nb::cast(std::move(output)));
             return list;
           },
-          "One step of all requests: their new tokens.")
+          "One step of all requests: their new tokens. A request that failed has one that says so: others go on.")
       .def(
           "cancel", [](Engine& self, int64_t request) { return in_scope([&] { return self.cancel(request); }); },
           "request"_a, "False when the request has ended.")
       .def(
           "idle", [](Engine& self) { return in_scope([&] { return self.idle(); }); }, "No request is left.")
+      .def(
+          "drop_prefixes", [](Engine& self) { in_scope([&] { self.drop_prefixes(); }); },
+          "Gives the pages of ended texts back, which are kept for prompts that begin alike.")
+      .def_prop_ro(
+          "num_free_pages", [](const Engine& self) { return self.cache().free_pages(); },
+          "Pages that neither a request nor an ended text has.")
       .def_prop_ro("max_tokens", [](const Engine& self) { return self.options().max_tokens; })
       .def_prop_ro("num_running", &Engine::num_running)
       .def_prop_ro("num_waiting", &Engine::num_waiting)

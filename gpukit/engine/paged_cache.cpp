@@ -4,6 +4,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/ops/create/create.h"
+#include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/runtime/transfer.h"
 
 namespace gpukit::engine {
@@ -39,6 +40,7 @@ PagedCache::PagedCache(const llm::TransformerConfig& config, const Options& opti
   }
   tables_.resize(at(options_.max_sequences));
   rows_.assign(at(options_.max_sequences * max_pages_), -1);
+  holders_.assign(at(options_.num_pages), 0);
   for (int64_t page = options_.num_pages; page-- > 0;) free_.push_back(static_cast<int32_t>(page));
 }
 
@@ -60,6 +62,7 @@ bool PagedCache::reserve(int64_t sequence, int64_t tokens) {
   if (wanted <= 0) return true;
   for (int64_t i = 0; i < wanted; ++i) {
     pages.push_back(free_.back());
+    holders_[at(free_.back())] = 1;
     free_.pop_back();
   }
   set_row(sequence);
@@ -78,7 +81,37 @@ PagedCache::Pages PagedCache::detach(int64_t sequence) {
   return pages;
 }
 
-void PagedCache::free(std::span<const int32_t> pages) { free_.insert(free_.end(), pages.rbegin(), pages.rend()); }
+void PagedCache::hold(std::span<const int32_t> pages) {
+  for (const int32_t page : pages) ++holders_[at(page)];
+}
+
+void PagedCache::free(std::span<const int32_t> pages) {
+  for (auto page = pages.rbegin(); page != pages.rend(); ++page)
+    if (--holders_[at(*page)] == 0) free_.push_back(*page);
+}
+
+int64_t PagedCache::pages_beside(std::span<const int32_t> pages) const {
+  std::vector<bool> taken(holders_.size(), false);
+  const auto take = [&](int32_t page) { taken[at(page)] = true; };
+  std::for_each(pages.begin(), pages.end(), take);
+  for (const Pages& table : tables_) std::for_each(table.begin(), table.end(), take);
+  return std::count(taken.begin(), taken.end(), false);
+}
+
+void PagedCache::copy_page(int32_t from, int32_t to, int64_t tokens) {
+  const auto copy = [&](const Array& all) {
+    const Array numbers = is_storage_only(all.dtype()) ? all.bitcast(DType::uint8) : all;
+    const auto part = [&](int32_t page) { return numbers.select(0, page).narrow(0, 0, tokens); };
+    copy_into(part(to), part(from));
+  };
+  for (const KvCache& cache : layers_) {
+    copy(cache.k);
+    copy(cache.v);
+    if (cache.k_scale.ndim() < 2) continue;  // undefined, or one for each head
+    copy(cache.k_scale);
+    copy(cache.v_scale);
+  }
+}
 
 void PagedCache::set_row(int64_t sequence) {
   const Pages& pages = tables_[at(sequence)];

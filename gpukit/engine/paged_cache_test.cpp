@@ -48,5 +48,23 @@ TEST(PagedCache, HandsOutPagesAndTakesThemBack) {
   EXPECT_THROW(make(0), ArgumentError);
 }
 
+TEST(PagedCache, APageIsFreeWhenTheLastLetsGo) {
+  PagedCache cache = make(4);
+  EXPECT_TRUE(cache.reserve(0, 40));
+  const PagedCache::Pages shared{cache.pages(0)[0], cache.pages(0)[1]};
+  cache.hold(shared);
+  cache.attach(1, shared);
+  EXPECT_TRUE(cache.reserve(1, 33));
+  EXPECT_EQ(cache.pages_of(1), 3);
+  EXPECT_EQ(cache.free_pages(), 0);
+  EXPECT_EQ(cache.pages_beside(shared), 0);
+  cache.free(cache.detach(0));
+  EXPECT_EQ(cache.free_pages(), 1);
+  EXPECT_EQ(cache.pages_beside({}), 1);
+  cache.free(cache.detach(1));
+  EXPECT_EQ(cache.free_pages(), 4);
+  EXPECT_EQ(cache.pages_beside(shared), 2);
+}
+
 }  // namespace
 }  // namespace gpukit::engine

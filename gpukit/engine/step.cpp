@@ -129,10 +129,11 @@ void Step::upload_history(std::span<const StepRow> rows) {
     std::vector<int32_t>& known = known_history_[i];
     const auto same = static_cast<size_t>(
         std::mismatch(known.begin(), known.end(), history.begin(), history.end()).first - known.begin());
+    if (same < history.size()) {
+      const Array part = history_.narrow(0, static_cast<int64_t>(i), 1).narrow(1, static_cast<int64_t>(same), 1);
+      runtime::copy_from_host(write(part), history.data() + same, (history.size() - same) * sizeof(int32_t));
+    }
     known.assign(history.begin(), history.end());
-    if (same == history.size()) continue;
-    const Array part = history_.narrow(0, static_cast<int64_t>(i), 1).narrow(1, static_cast<int64_t>(same), 1);
-    runtime::copy_from_host(write(part), known.data() + same, (known.size() - same) * sizeof(int32_t));
   }
 }
 

@@ -90,6 +90,21 @@ void translate(const std::exception_ptr& pointer) {
 
 }  // namespace
 
+nb::object to_exception(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const nb::python_error& e) {
+    return nb::borrow(e.value());
+  } catch (const nb::builtin_exception&) {
+    return nb::borrow(PyExc_RuntimeError)(nb::str("a callback gave something else than it should"));
+  } catch (const std::exception& e) {
+    translate(error);
+    if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+  nb::python_error raised;
+  return nb::borrow(raised.value());
+}
+
 void bind_errors(nb::module_&) {
   classes = new nb::object(nb::module_::import_("pygpukit.errors"));
   nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
