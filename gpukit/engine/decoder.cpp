@@ -61,14 +61,15 @@ Array Decoder::logits(std::span<const int32_t> ids, int64_t start, int64_t layer
 Array Decoder::replay(std::span<const int32_t> ids, int64_t start) {
   note(ids, start);
   forward_.upload(ids, start);
-  std::unique_ptr<runtime::Graph>& graph = graphs_[ids.size()];
+  auto& [graph, level] = graphs_[ids.size()];
   const auto tokens = static_cast<int64_t>(ids.size());
-  if (graph == nullptr) {
+  if (graph == nullptr || level != runtime::determinism() || !graph->fits_session()) {
     auto made = std::make_unique<runtime::Graph>(model_->device());
     runtime::ScopedCapture capture(*made);
     logits_of(forward_.issue(tokens, caches_));
     capture.end();
     graph = std::move(made);
+    level = runtime::determinism();
   }
   graph->replay();
   return logits_.narrow(0, 0, tokens);

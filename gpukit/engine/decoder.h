@@ -31,7 +31,7 @@ class Decoder {
   /// of buffers that the next step overwrites. Throws OutOfRangeError for a position past the cache or the model.
   Array hidden(std::span<const int32_t> ids, int64_t start, int64_t layers = -1);
   Array logits(std::span<const int32_t> ids, int64_t start, int64_t layers = -1);
-  /// The logits by a graph, captured when the number of tokens is first used.
+  /// The logits by a graph, captured when the number of tokens is first used in a session.
   Array replay(std::span<const int32_t> ids, int64_t start);
   /// The ids computed at the positions before `position`, from the last one on that came in another way.
   std::span<const int32_t> text(int64_t position) const;
@@ -46,8 +46,12 @@ class Decoder {
   std::vector<KvCache> caches_;
   llm::SequenceForward forward_;
   Array logits_, chosen_;
-  std::vector<int32_t> text_;                            // by position; -1 where the cache was filled in another way
-  std::vector<std::unique_ptr<runtime::Graph>> graphs_;  // by the number of tokens
+  std::vector<int32_t> text_;  // by position; -1 where the cache was filled in another way
+  struct Captured {
+    std::unique_ptr<runtime::Graph> graph;
+    env::Determinism level = env::Determinism::run_to_run;
+  };
+  std::vector<Captured> graphs_;  // by the number of tokens
 };
 
 /// Tokens that follow, at least one, and what they cost.

@@ -69,7 +69,7 @@ Step::Step(std::shared_ptr<const llm::CausalTransformer> model, PagedCache& cach
 }
 
 Step::Shape Step::shape_of(int64_t tokens, int64_t num_rows, bool single, std::span<const StepRow> rows) {
-  Shape shape{tokens, num_rows, single, true};
+  Shape shape{.tokens = tokens, .rows = num_rows, .single = single, .greedy = true, .level = runtime::determinism()};
   for (const StepRow& row : rows) {
     if (row.draw == nullptr) continue;
     shape.greedy = shape.greedy && row.draw->is_greedy();
@@ -222,15 +222,17 @@ void Step::issue(const Shape& shape) {
 }
 
 runtime::Graph& Step::captured(const Shape& shape) {
-  for (const Captured& c : graphs_)
-    if (c.shape == shape) return *c.graph;
+  // A graph runs in the session and on the SMs of its capture: elsewhere it is captured anew.
+  const auto known = std::find_if(graphs_.begin(), graphs_.end(), [&](const Captured& c) { return c.shape == shape; });
+  if (known != graphs_.end() && known->graph->fits_session()) return *known->graph;
   auto graph = std::make_unique<runtime::Graph>(model_->device());
   runtime::ScopedCapture capture(*graph);
   issue(shape);
   capture.end();
   if (options_.verify) graph->verify();
-  graphs_.push_back({shape, std::move(graph)});
-  return *graphs_.back().graph;
+  if (known == graphs_.end()) return *graphs_.emplace_back(shape, std::move(graph)).graph;
+  known->graph = std::move(graph);
+  return *known->graph;
 }
 
 std::vector<Drawn> Step::results(const Shape& shape, size_t rows) {

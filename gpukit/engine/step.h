@@ -63,11 +63,12 @@ class Step {
   int64_t num_graphs() const { return static_cast<int64_t>(graphs_.size()); }
 
  private:
-  /// What a captured step depends on beside device memory.
+  /// What a captured step depends on beside device memory and the session.
   struct Shape {
     int64_t tokens = 0, rows = 0;
     bool single = false;  // token i is that of row i
     bool greedy = false, penalties = false, bias = false, allowed = false;
+    env::Determinism level = env::Determinism::run_to_run;
     bool operator==(const Shape&) const = default;
   };
   struct Captured {

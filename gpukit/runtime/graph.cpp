@@ -212,6 +212,8 @@ void Graph::submit_replay() {
   for (const Capture::Pinned& entry : captured_->pinned_) entry.storage->note_use(stream);
 }
 
+bool Graph::fits_session() const { return ready() && same_session(*stream_, *current_stream(device_)); }
+
 void Graph::check_session(const driver::Stream& stream) const {
   if (same_session(*stream_, stream)) return;
   if (!same_group(stream_->group, stream.group))

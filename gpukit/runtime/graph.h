@@ -80,6 +80,8 @@ class Graph {
   /// Drops the capture and lets go of its buffers. Throws Error while another thread replays.
   void reset();
   bool ready() const { return exec_ != nullptr; }
+  /// Ready, and captured in this session on the SMs it has now: replay() would not refuse it.
+  bool fits_session() const;
   bool capturing() const { return capture_ != nullptr && !capture_->dropped(); }
   int64_t num_nodes() const { return num_nodes_; }
   const std::shared_ptr<driver::Stream>& stream() const { return stream_; }
