@@ -203,7 +203,7 @@ def reference_logits(config: dict[str, Any], tensors: dict[str, np.ndarray], ids
         k, v = (np.repeat(a, heads // kv_heads, 1) for a in (k, v))
         scores = np.einsum("qhd,khd->hqk", q, k) / np.sqrt(dim)
         attended = np.einsum("hqk,khd->qhd", softmax(np.where(seen, scores, -np.inf)), v)
-        x = x + attended.reshape(tokens, -1) @ w[p + "self_attn.o_proj.weight"].T
+        x = x + attended.reshape(tokens, -1) @ w[p + "self_attn.o_proj.weight"].T + w.get(p + "self_attn.o_proj.bias", 0)
         h = rms(x, w[p + "post_attention_layernorm.weight"], eps)
         x = x + reference_mlp(config, w, p, h)
     x = rms(x, w["model.norm.weight"], eps)
@@ -216,8 +216,11 @@ def reference_mlp(config: dict[str, Any], w: dict[str, np.ndarray], p: str, h: n
     names = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
 
     def gated(x: np.ndarray, at: str) -> np.ndarray:
-        gate, up, down = (w[at + f"{name}.weight"] for name in names)
-        return (silu(x @ gate.T) * (x @ up.T)) @ down.T
+        def layer(name: str, y: np.ndarray) -> np.ndarray:
+            return y @ w[at + f"{name}.weight"].T + w.get(at + f"{name}.bias", 0)
+
+        gate, up, down = names
+        return layer(down, silu(layer(gate, x)) * layer(up, x))
 
     if stem + "gate.weight" not in w:
         return gated(h, stem)

@@ -70,6 +70,8 @@ def test_fp8_checkpoint(device, tmp_path, heads):
     expected = reference_logits(config, numbers, IDS)
     np.testing.assert_allclose(logits_of(model, IDS), expected, atol=1e-4)
     assert model.weight_bytes < 0.5 * 4 * sum(w.size for w in tensors.values())
+    with pytest.raises(gp.errors.ArgumentError, match="quantize must be None"):
+        load_model_from_safetensors(tmp_path, quantize="int8")
     stored["model.layers.0.mlp.up_proj.weight_scale_inv"] = np.ones((1, 1), np.float32)
     with pytest.raises(gp.errors.FormatError, match="up_proj.weight must be float8_e4m3"):
         load_model_from_safetensors(save(tmp_path, config, stored, names))
@@ -120,6 +122,8 @@ def test_int4_checkpoint(device, tmp_path, method):
             stored[stem + ".g_idx"] = (np.arange(k) // group).astype(np.int32)
     model = load_model_from_safetensors(save(tmp_path, config, stored))
     np.testing.assert_allclose(logits_of(model, IDS), reference_logits(config, numbers, IDS), atol=2e-4)
+    with pytest.raises(gp.errors.ArgumentError, match="quantize must be None"):
+        load_model_from_safetensors(tmp_path, quantize="float8_e4m3")
     if method != "awq":
         stored["model.layers.0.mlp.up_proj.g_idx"] = stored["model.layers.0.mlp.up_proj.g_idx"][::-1]
         with pytest.raises(gp.errors.UnsupportedError, match="up_proj.g_idx permutes"):

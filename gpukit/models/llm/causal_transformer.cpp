@@ -90,6 +90,7 @@ int64_t CausalTransformer::weight_bytes() const {
     bytes += block.attn.out.weight.nbytes();
     if (const auto* dense = std::get_if<MlpLayer>(&block.mlp)) {
       if (dense->gate.weight.defined()) bytes += dense->gate.weight.nbytes();
+      add_array(dense->gate.bias);
       bytes += dense->up.weight.nbytes() + dense->down.weight.nbytes();
       add_array(dense->up.bias);
       add_array(dense->down.bias);

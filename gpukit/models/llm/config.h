@@ -45,7 +45,9 @@ struct TransformerConfig {
   int64_t sliding_window = 0;      // 0: none
   int64_t num_window_layers = -1;  // the last ones; -1: all
   int64_t num_experts = 0, num_experts_per_tok = 2;
-  int64_t moe_intermediate_size = 0;     // 0: intermediate_size
+  int64_t moe_intermediate_size = 0;  // 0: intermediate_size
+  // Biases that a checkpoint must have; those it has beyond them are taken too.
+  bool qkv_bias = false, out_bias = false, mlp_bias = false;
   bool normalize_expert_weights = true;  // the gates of the chosen experts sum to 1
   std::vector<int64_t> dense_layers;     // layers with a plain MLP in a model of experts
   std::vector<int64_t> eos_token_ids;
@@ -64,7 +66,7 @@ struct TransformerConfig {
 
   /// Throws ArgumentError naming the field that is out of range or does not go with another.
   void check() const;
-  /// Hugging Face's config.json. Throws FormatError for a missing or wrong member, UnsupportedError naming what this
+  /// Hugging Face's config.json. Throws FormatError naming a missing or wrong member, UnsupportedError naming what this
   /// library does not compute (a family, an activation, a kind of rope scaling, a quantisation).
   static TransformerConfig from_json(const Json& json);
 };

@@ -147,6 +147,7 @@ Array call(const MlpLayer& layer, const Array& x) {
   check_ndim("MLP", "x", x, 2);
   ForwardBuffers buffers;
   buffers.mlp = Array::empty({x.shape(0), layer.up.weight.rows()}, x.dtype(), x.device());
+  if (layer.gate.bias.defined()) buffers.gate = Array::empty_like(buffers.mlp);
   const Array out = Array::empty({x.shape(0), layer.down.weight.rows()}, x.dtype(), x.device());
   layer.forward(x, buffers, {}, out);
   return out;
@@ -161,6 +162,7 @@ Array call(const TransformerBlock& block, const Array& x, const KvCache& cache, 
   buffers.normed = Array::empty_like(x);
   buffers.experts = Array::empty_like(x);
   buffers.mlp = Array::empty({x.shape(0), inner_size(block)}, x.dtype(), x.device());
+  buffers.gate = Array::empty_like(buffers.mlp);
   block.forward(batch, cache, buffers);
   return buffers.hidden;
 }

@@ -9,14 +9,18 @@ namespace gpukit::llm {
 
 ForwardBuffers ForwardBuffers::allocate(const TransformerConfig& config, DType dtype, int64_t tokens, Device device) {
   const auto buffer = [&](int64_t width) { return Array::empty({tokens, width}, dtype, device); };
-  return {buffer(config.hidden_size), buffer(config.hidden_size),
-          buffer(config.qkv_size()),  buffer(config.num_heads * config.dim()),
-          buffer(config.mlp_size()),  config.is_moe() ? buffer(config.hidden_size) : Array()};
+  return {buffer(config.hidden_size),
+          buffer(config.hidden_size),
+          buffer(config.qkv_size()),
+          buffer(config.num_heads * config.dim()),
+          buffer(config.mlp_size()),
+          config.is_moe() ? buffer(config.hidden_size) : Array(),
+          config.mlp_bias && config.mlp == MlpKind::silu ? buffer(config.mlp_size()) : Array()};
 }
 
 ForwardBuffers ForwardBuffers::first(int64_t tokens) const {
   const auto view = [&](const Array& a) { return a.defined() ? a.narrow(0, 0, tokens) : a; };
-  return {view(hidden), view(normed), view(qkv), view(attended), view(mlp), view(experts)};
+  return {view(hidden), view(normed), view(qkv), view(attended), view(mlp), view(experts), view(gate)};
 }
 
 Array Norm::operator()(const Array& x, const Array* out) const {
@@ -48,10 +52,15 @@ void AttentionLayer::forward(const Array& x, const TokenBatch& batch, const KvCa
 }
 
 void MlpLayer::forward(const Array& x, const ForwardBuffers& buffers, const Array& residual, const Array& out) const {
-  if (gate.weight.defined())
-    linear_swiglu(x, gate.weight, up.weight, &buffers.mlp);
-  else
+  if (!gate.weight.defined()) {
     linear(x, up.weight, {.bias = up.bias, .activation = Activation::gelu}, &buffers.mlp);
+  } else if (!gate.bias.defined()) {
+    linear_swiglu(x, gate.weight, up.weight, &buffers.mlp);
+  } else {
+    linear(x, gate.weight, {.bias = gate.bias, .activation = Activation::silu}, &buffers.gate);
+    up(x, &buffers.mlp);
+    multiply(buffers.gate, buffers.mlp, &buffers.mlp);
+  }
   down(buffers.mlp, &out, residual);
 }
 

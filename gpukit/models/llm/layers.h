@@ -22,6 +22,7 @@ struct TokenBatch {
 struct ForwardBuffers {
   Array hidden, normed, qkv, attended, mlp;
   Array experts;  // of models of experts
+  Array gate;     // of models whose MLP has biases
   static ForwardBuffers allocate(const TransformerConfig& config, DType dtype, int64_t tokens, Device device);
   /// Views of the first tokens.
   ForwardBuffers first(int64_t tokens) const;

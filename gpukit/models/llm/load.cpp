@@ -1,5 +1,7 @@
 #include "gpukit/models/llm/load.h"
 
+#include <unordered_set>
+
 #include "gpukit/base/error.h"
 #include "gpukit/base/files.h"
 #include "gpukit/io/model_path.h"
@@ -24,9 +26,23 @@ Array join_rows(const std::vector<Array>& parts) {
   return concat(bytes, 0).bitcast(dtype);
 }
 
+/// The pattern of a bias: the spec's own, else that beside the matrix.
+std::string bias_of(const std::string& own, const std::string& matrix) {
+  constexpr std::string_view kWeight = ".weight";
+  if (!own.empty() || !matrix.ends_with(kWeight)) return own;
+  return matrix.substr(0, matrix.size() - kWeight.size()) + ".bias";
+}
+
+/// Tensors of checkpoints that hold what config.json tells as well.
+bool follows_from_config(const std::string& name, const ModelSpec& spec) {
+  if (name.ends_with(".rotary_emb.inv_freq")) return true;
+  return spec.name == "gpt2" && (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"));
+}
+
 class Loader {
  public:
-  Loader(const io::TensorFile& file, const TransformerConfig& config, const ModelSpec& spec, Device device,
+  /// Sets the biases of `config` to those that the checkpoint must have.
+  Loader(const io::TensorFile& file, TransformerConfig& config, const ModelSpec& spec, Device device,
          const LoadOptions& options)
       : file_(file), config_(config), spec_(spec), device_(device), options_(options) {
     // GPT-2 checkpoints have their names with this before them, or without.
@@ -35,6 +51,13 @@ class Loader {
     dtype_ = options.dtype ? *options.dtype : file.info(full_name(spec.embed_tokens)).dtype;
     if (dtype_ != DType::float16 && dtype_ != DType::bfloat16 && dtype_ != DType::float32)
       throw DTypeError(kOp, "dtype", "be float16, bfloat16 or float32", name(dtype_));
+    config.qkv_bias =
+        config.qkv_bias || in_any_layer({bias_of(spec.q_bias, spec.q_proj), bias_of(spec.k_bias, spec.k_proj),
+                                         bias_of(spec.v_bias, spec.v_proj)});
+    config.out_bias = config.out_bias || in_any_layer({bias_of(spec.o_bias, spec.o_proj)});
+    config.mlp_bias = config.mlp_bias ||
+                      in_any_layer({bias_of("", spec.gate_proj), bias_of("", spec.up_proj), bias_of("", spec.down_proj),
+                                    bias_of(spec.fc1_bias, spec.fc1), bias_of(spec.fc2_bias, spec.fc2)});
   }
 
   CausalTransformer::Parts load() {
@@ -65,6 +88,7 @@ class Loader {
                                                : parts.embed_tokens);
     // One copy serves both: of the table a token reads a row alone.
     if (!own_head) parts.embed_tokens = parts.head.parts().data;
+    check_all_read();
     return parts;
   }
 
@@ -80,6 +104,21 @@ class Loader {
     return !prefix_.empty() && file_.contains(prefix_ + name) ? prefix_ + name : name;
   }
 
+  bool in_any_layer(const std::vector<std::string>& patterns) {
+    for (layer_ = 0; layer_ < config_.num_layers; ++layer_)
+      for (const std::string& pattern : patterns)
+        if (!pattern.empty() && file_.contains(full_name(pattern))) return true;
+    return false;
+  }
+
+  void check_all_read() const {
+    for (const std::string& name : file_.names())
+      if (!read_.contains(name) && !follows_from_config(name, spec_))
+        throw FormatError(file_.path() + ": " + name + " is no tensor of a " + config_.model_type + " of " +
+                          std::to_string(config_.num_layers) +
+                          " layers by config.json: without it the model would compute something else");
+  }
+
   /// In the model's dtype.
   Array tensor(const std::string& pattern, const Dims& shape, int64_t expert = 0) const {
     const std::string name = full_name(pattern, expert);
@@ -89,13 +128,13 @@ class Loader {
                         info.shape.str());
     if (!is_floating(info.dtype))
       throw FormatError(file_.path() + ": " + name + " must hold floats, got " + gpukit::name(info.dtype));
+    read_.insert(name);
     return file_.load(name, device_, dtype_);
   }
 
-  /// Undefined where the family or the checkpoint has none.
-  Array optional_row(const std::string& pattern, int64_t size) const {
-    if (pattern.empty() || !file_.contains(full_name(pattern))) return {};
-    return tensor(pattern, {size});
+  /// Undefined where there is none to be.
+  Array bias(bool wanted, const std::string& own, const std::string& matrix, int64_t size) const {
+    return wanted ? tensor(bias_of(own, matrix), {size}) : Array();
   }
 
   Norm norm(const std::string& gamma, const std::string& beta) const {
@@ -115,7 +154,10 @@ class Loader {
     const std::string name = full_name(m.pattern, expert);
     if (config_.int4 && name.ends_with(".weight")) {
       const std::string stem = name.substr(0, name.size() - std::string_view(".weight").size());
-      if (file_.contains(stem + ".qweight")) return load_int4(file_, stem, *config_.int4, m.rows, m.columns, device_);
+      if (file_.contains(stem + ".qweight")) {
+        for (const char* part : {".qweight", ".qzeros", ".scales", ".g_idx"}) read_.insert(stem + part);
+        return load_int4(file_, stem, *config_.int4, m.rows, m.columns, device_);
+      }
     }
     if (!file_.contains(name + "_scale_inv")) return std::nullopt;
     const Fp8Layout layout = config_.fp8.value_or(Fp8Layout{});
@@ -127,6 +169,7 @@ class Loader {
       throw FormatError(file_.path() + ": " + name + " must be float8_e4m3 " + Dims{m.rows, m.columns}.str() +
                         " with scales " + scales.str() + ", got " + gpukit::name(info.dtype) + " " + info.shape.str() +
                         " with " + scale.shape.str());
+    read_.insert({name, scale.name});
     return Quantized(file_.load(name, device_), file_.load(scale.name, device_, DType::float32));
   }
 
@@ -154,6 +197,9 @@ class Loader {
       throw FormatError(file_.path() + ": " + full_name(matrices.front().pattern, expert) +
                         " and its neighbours are not all quantised");
     if (codes.empty()) return {packed(join_rows(numbers))};
+    if (options_.quantize)
+      throw ArgumentError(kOp, "quantize", "be None for a checkpoint whose matrices are quantised already",
+                          gpukit::name(*options_.quantize));
     bool whole_blocks = true;
     for (const Quantized& q : quantized)
       whole_blocks =
@@ -183,17 +229,18 @@ class Loader {
       throw ArgumentError(kOp, "spec", "name q, k and v", spec_.name);
     if (spec_.qkv_combined) {
       a.qkv = joined({{spec_.q_proj, q + 2 * kv, width}});
-      a.qkv_bias = optional_row(spec_.q_bias, q + 2 * kv);
+      a.qkv_bias = bias(config_.qkv_bias, spec_.q_bias, spec_.q_proj, q + 2 * kv);
     } else {
       a.qkv = joined({{spec_.q_proj, q, width}, {spec_.k_proj, kv, width}, {spec_.v_proj, kv, width}});
-      const Array biases[] = {optional_row(spec_.q_bias, q), optional_row(spec_.k_bias, kv),
-                              optional_row(spec_.v_bias, kv)};
-      if (biases[0].defined() && biases[1].defined() && biases[2].defined()) a.qkv_bias = concat(biases, 0);
+      const Array biases[] = {bias(config_.qkv_bias, spec_.q_bias, spec_.q_proj, q),
+                              bias(config_.qkv_bias, spec_.k_bias, spec_.k_proj, kv),
+                              bias(config_.qkv_bias, spec_.v_bias, spec_.v_proj, kv)};
+      if (config_.qkv_bias) a.qkv_bias = concat(biases, 0);
     }
-    a.out = {single(spec_.o_proj, width, q), optional_row(spec_.o_bias, width)};
+    a.out = {single(spec_.o_proj, width, q), bias(config_.out_bias, spec_.o_bias, spec_.o_proj, width)};
     if (spec_.use_qk_norm) {
-      a.q_norm = optional_row(spec_.q_norm, a.dim);
-      a.k_norm = optional_row(spec_.k_norm, a.dim);
+      a.q_norm = tensor(spec_.q_norm, {a.dim});
+      a.k_norm = tensor(spec_.k_norm, {a.dim});
     }
     return a;
   }
@@ -202,12 +249,12 @@ class Loader {
     const int64_t width = config_.hidden_size, inner = config_.mlp_size();
     MlpLayer m;
     if (config_.mlp == MlpKind::silu) {
-      m.gate.weight = single(spec_.gate_proj, inner, width);
-      m.up.weight = single(spec_.up_proj, inner, width);
-      m.down.weight = single(spec_.down_proj, width, inner);
+      m.gate = {single(spec_.gate_proj, inner, width), bias(config_.mlp_bias, "", spec_.gate_proj, inner)};
+      m.up = {single(spec_.up_proj, inner, width), bias(config_.mlp_bias, "", spec_.up_proj, inner)};
+      m.down = {single(spec_.down_proj, width, inner), bias(config_.mlp_bias, "", spec_.down_proj, width)};
     } else {
-      m.up = {single(spec_.fc1, inner, width), optional_row(spec_.fc1_bias, inner)};
-      m.down = {single(spec_.fc2, width, inner), optional_row(spec_.fc2_bias, width)};
+      m.up = {single(spec_.fc1, inner, width), bias(config_.mlp_bias, spec_.fc1_bias, spec_.fc1, inner)};
+      m.down = {single(spec_.fc2, width, inner), bias(config_.mlp_bias, spec_.fc2_bias, spec_.fc2, width)};
     }
     return m;
   }
@@ -243,6 +290,7 @@ class Loader {
   std::string prefix_;
   DType dtype_ = DType::float32;
   int64_t layer_ = 0;
+  mutable std::unordered_set<std::string> read_;  // names of the tensors taken so far
 };
 
 /// Throws when config.json names another family than the tensors do.
@@ -282,10 +330,11 @@ TransformerConfig load_config(const std::string& path) {
 std::shared_ptr<const CausalTransformer> load_model(const std::string& path, Device device,
                                                     const LoadOptions& options) {
   const io::TensorFile file = io::TensorFile::open(path);
-  const TransformerConfig config = load_config(path);
+  TransformerConfig config = load_config(path);
   const ModelSpec& spec = options.spec != nullptr ? *options.spec : detect_model_spec(file.names());
   if (options.spec == nullptr) check_agreement(file.path(), config, spec);
-  return std::make_shared<const CausalTransformer>(config, Loader(file, config, spec, device, options).load());
+  CausalTransformer::Parts parts = Loader(file, config, spec, device, options).load();
+  return std::make_shared<const CausalTransformer>(config, std::move(parts));
 }
 
 }  // namespace gpukit::llm
