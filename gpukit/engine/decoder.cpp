@@ -1,10 +1,12 @@
 #include "gpukit/engine/decoder.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
 #include "gpukit/ops/sampling/sampling.h"
+#include "gpukit/runtime/transfer.h"
 
 namespace gpukit::engine {
 
@@ -17,9 +19,6 @@ Decoder::Decoder(std::shared_ptr<const llm::CausalTransformer> model, std::vecto
   if (static_cast<int64_t>(caches_.size()) != model_->num_layers())
     throw ArgumentError(kOp, "caches", "be one for each of " + std::to_string(model_->num_layers()) + " layers",
                         std::to_string(caches_.size()));
-  logits_ = Array::empty({max_tokens, model_->config().vocab_size}, model_->dtype(), model_->device());
-  chosen_ = Array::empty({max_tokens}, DType::int32, model_->device());
-  graphs_.resize(static_cast<size_t>(max_tokens) + 1);
 }
 
 bool Decoder::uses(const std::vector<KvCache>& caches) const {
@@ -44,9 +43,30 @@ std::span<const int32_t> Decoder::text(int64_t position) const {
   return all.last(static_cast<size_t>(unknown - all.rbegin()));
 }
 
+/// Graphs that write to smaller ones go.
+void Decoder::need_logits(int64_t rows) {
+  if (logits_.defined() && logits_.shape(0) >= rows) return;
+  graphs_.clear();
+  logits_ = Array::empty({rows, model_->config().vocab_size}, model_->dtype(), model_->device());
+  chosen_ = Array::empty({rows}, DType::int32, model_->device());
+}
+
 Array Decoder::logits_of(const Array& hidden) {
   const Array out = logits_.narrow(0, 0, hidden.shape(0));
   return model_->logits(hidden, &out);
+}
+
+/// A graph runs in the session and on the SMs of its capture: elsewhere it is captured anew.
+void Decoder::launch(const Run& run, const std::function<void()>& issue) {
+  const auto known = std::find_if(graphs_.begin(), graphs_.end(), [&](const Captured& c) { return c.run == run; });
+  if (known != graphs_.end() && known->graph->fits_session()) return known->graph->replay();
+  auto graph = std::make_unique<runtime::Graph>(model_->device());
+  runtime::ScopedCapture capture(*graph);
+  issue();
+  capture.end();
+  Captured& kept = known != graphs_.end() ? *known : graphs_.emplace_back(Captured{run, nullptr});
+  kept.graph = std::move(graph);
+  kept.graph->replay();
 }
 
 Array Decoder::hidden(std::span<const int32_t> ids, int64_t start, int64_t layers) {
@@ -55,24 +75,55 @@ Array Decoder::hidden(std::span<const int32_t> ids, int64_t start, int64_t layer
 }
 
 Array Decoder::logits(std::span<const int32_t> ids, int64_t start, int64_t layers) {
-  return logits_of(hidden(ids, start, layers));
+  const Array states = hidden(ids, start, layers);
+  need_logits(states.shape(0));
+  return logits_of(states);
+}
+
+Array Decoder::prefill(std::span<const int32_t> ids, int64_t start) {
+  const Array states = hidden(ids, start);
+  return model_->logits(states.narrow(0, states.shape(0) - 1, 1));
 }
 
 Array Decoder::replay(std::span<const int32_t> ids, int64_t start) {
   note(ids, start);
   forward_.upload(ids, start);
-  auto& [graph, level] = graphs_[ids.size()];
   const auto tokens = static_cast<int64_t>(ids.size());
-  if (graph == nullptr || level != runtime::determinism() || !graph->fits_session()) {
-    auto made = std::make_unique<runtime::Graph>(model_->device());
-    runtime::ScopedCapture capture(*made);
-    logits_of(forward_.issue(tokens, caches_));
-    capture.end();
-    graph = std::move(made);
-    level = runtime::determinism();
-  }
-  graph->replay();
+  need_logits(tokens);
+  launch({.tokens = tokens, .level = runtime::determinism()}, [&] { logits_of(forward_.issue(tokens, caches_)); });
   return logits_.narrow(0, 0, tokens);
+}
+
+std::vector<int32_t> Decoder::draft(int32_t token, int64_t start, int64_t count, int64_t layers) {
+  const llm::TransformerConfig& config = model_->config();
+  if (token < 0 || token >= config.vocab_size) throw OutOfRangeError("draft: token", token, config.vocab_size);
+  count = std::min({count, capacity() - start - 1, config.max_position_embeddings - start});
+  if (start < 0 || count < 1) return {};
+  need_logits(1);
+  if (!draft_ids_.defined() || draft_ids_.shape(0) <= count) {
+    graphs_.clear();
+    draft_ids_ = Array::empty({count + 1}, DType::int32, model_->device());
+    draft_positions_ = Array::empty({count}, DType::int32, model_->device());
+  }
+  std::vector<int32_t> ids(static_cast<size_t>(count)), positions(ids.size());
+  std::iota(positions.begin(), positions.end(), static_cast<int32_t>(start));
+  runtime::copy_from_host(write(draft_ids_), &token, sizeof(token));
+  runtime::copy_from_host(write(draft_positions_), positions.data(), positions.size() * sizeof(int32_t));
+  launch({count, layers, true, runtime::determinism()}, [&] {
+    SamplingParams params;
+    params.temperature = 0.0f;
+    for (int64_t i = 0; i < count; ++i) {
+      const Array hidden =
+          forward_.issue(draft_ids_.narrow(0, i, 1), draft_positions_.narrow(0, i, 1), caches_, layers);
+      const Array next = draft_ids_.narrow(0, i + 1, 1);
+      sample(logits_of(hidden), params, &next);
+    }
+  });
+  to_host(ids.data(), draft_ids_.narrow(0, 1, count), "draft");
+  std::vector<int32_t> computed{token};
+  computed.insert(computed.end(), ids.begin(), ids.end() - 1);
+  note(computed, start);
+  return ids;
 }
 
 std::vector<int32_t> Decoder::greedy(std::span<const int32_t> ids, int64_t start, int64_t layers) {
@@ -99,16 +150,6 @@ Accepted check_draft(Decoder& decoder, int32_t token, int64_t position, std::spa
   accepted.converged = accepted.tokens.size() == next.size();
   accepted.computed = next;
   return accepted;
-}
-
-std::vector<int32_t> draft_by_layers(Decoder& decoder, int32_t token, int64_t position, int64_t count, int64_t layers) {
-  std::vector<int32_t> draft;
-  const int64_t most = std::min(count, decoder.capacity() - position - 1);
-  while (static_cast<int64_t>(draft.size()) < most) {
-    const int32_t last = draft.empty() ? token : draft.back();
-    draft.push_back(decoder.greedy({&last, 1}, position + static_cast<int64_t>(draft.size()), layers).front());
-  }
-  return draft;
 }
 
 std::vector<int32_t> draft_by_text(std::span<const int32_t> text, int64_t count, int64_t longest) {

@@ -4,6 +4,7 @@
 // which gives the same bits for any number of tokens a step, chose it after tokens that were taken.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -33,25 +34,41 @@ class Decoder {
   Array logits(std::span<const int32_t> ids, int64_t start, int64_t layers = -1);
   /// The logits by a graph, captured when the number of tokens is first used in a session.
   Array replay(std::span<const int32_t> ids, int64_t start);
+  /// The logits after the last of ids alone, a new array [1, vocab].
+  Array prefill(std::span<const int32_t> ids, int64_t start);
+  /// Up to `count` tokens that the first `layers` layers choose after `token` at `start`, one after the other: one
+  /// graph launch and one wait. Fewer where the cache or the model has no more positions.
+  std::vector<int32_t> draft(int32_t token, int64_t start, int64_t count, int64_t layers);
   /// The ids computed at the positions before `position`, from the last one on that came in another way.
   std::span<const int32_t> text(int64_t position) const;
   /// The likeliest token after each id. Waits.
   std::vector<int32_t> greedy(std::span<const int32_t> ids, int64_t start, int64_t layers = -1);
 
  private:
+  /// What a captured run depends on beside device memory and the session.
+  struct Run {
+    int64_t tokens = 0, layers = -1;
+    bool draft = false;  // one token after the other
+    env::Determinism level = env::Determinism::run_to_run;
+    bool operator==(const Run&) const = default;
+  };
+  struct Captured {
+    Run run;
+    std::unique_ptr<runtime::Graph> graph;
+  };
+
   void note(std::span<const int32_t> ids, int64_t start);
   Array logits_of(const Array& hidden);
+  void need_logits(int64_t rows);
+  void launch(const Run& run, const std::function<void()>& issue);
 
   std::shared_ptr<const llm::CausalTransformer> model_;
   std::vector<KvCache> caches_;
   llm::SequenceForward forward_;
-  Array logits_, chosen_;
-  std::vector<int32_t> text_;  // by position; -1 where the cache was filled in another way
-  struct Captured {
-    std::unique_ptr<runtime::Graph> graph;
-    env::Determinism level = env::Determinism::run_to_run;
-  };
-  std::vector<Captured> graphs_;  // by the number of tokens
+  Array logits_, chosen_;              // of the most rows asked for so far
+  Array draft_ids_, draft_positions_;  // made when first used
+  std::vector<int32_t> text_;          // by position; -1 where the cache was filled in another way
+  std::vector<Captured> graphs_;
 };
 
 /// Tokens that follow, at least one, and what they cost.
@@ -64,8 +81,6 @@ struct Accepted {
 
 /// `token` at `position` and a draft of what follows, checked in one step.
 Accepted check_draft(Decoder& decoder, int32_t token, int64_t position, std::span<const int32_t> draft);
-/// A draft of `count` tokens by the first `layers` layers. For another, smaller model give its decoder and -1.
-std::vector<int32_t> draft_by_layers(Decoder& decoder, int32_t token, int64_t position, int64_t count, int64_t layers);
 /// What followed the last time that `text` ended in the same tokens, the longest run of up to `longest`; may be empty.
 std::vector<int32_t> draft_by_text(std::span<const int32_t> text, int64_t count, int64_t longest = 3);
 /// The same for the text of a decoder and the token after it.

@@ -63,6 +63,12 @@ void bind_decoder(nb::module_& parent) {
           },
           "ids"_a, "start"_a, "The same by a graph, captured when a number of ids comes first.")
       .def(
+          "prefill",
+          [](Decoder& self, const Ids& ids, int64_t start) {
+            return wrap(in_scope([&] { return self.prefill(ids, start); }));
+          },
+          "ids"_a, "start"_a, "The logits [1, vocab] after the last of ids alone.")
+      .def(
           "check_draft",
           [](Decoder& self, int32_t token, int64_t position, const Ids& draft) {
             return in_scope([&] { return check_draft(self, token, position, draft); });
@@ -71,7 +77,7 @@ void bind_decoder(nb::module_& parent) {
       .def(
           "draft",
           [](Decoder& self, int32_t token, int64_t position, int64_t count, int64_t layers) {
-            return in_scope([&] { return draft_by_layers(self, token, position, count, layers); });
+            return in_scope([&] { return self.draft(token, position, count, layers); });
           },
           "token"_a, "position"_a, "count"_a, "layers"_a = -1, "Tokens that the first layers would choose.")
       .def(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import ml_dtypes
 import numpy as np
 import pytest
 from llm_case import golden, llama_config, llama_tensors, reference_mlp, rms, save
 
 import pygpukit as gp
-from pygpukit import llm
+from pygpukit import llm, runtime
 from pygpukit.llm import layers
 
 
@@ -306,3 +308,54 @@ def test_optimisation_info():
     assert llm.PruningConfig.from_config({"pruned_heads": {"1": [2]}}).pruned_heads == {1: [2]}
     assert not llm.ModelOptimizationInfo.from_config({}).has_any_optimization()
     assert llm.is_fp8_weight("a", ["a", "a_scale_inv"]) and not llm.is_fp8_weight("b", ["b"])
+
+
+def test_a_draft_is_one_launch_and_one_wait(stories, text):
+    """Also of a smaller model, whose draft is one longer; and where the cache and the model end."""
+    stories.init_fixed_cache(512)
+    stories.prefill_fixed_cache(text[:5])
+    decoder = stories.decoder(5)
+    assert decoder.draft(text[5], 5, 0, 2) == []
+    eager = [text[5]]
+    for i in range(6):
+        hidden = decoder.hidden([eager[-1]], 5 + i)
+        eager.append(int(stories.get_logits(hidden).to_numpy().argmax()))
+    assert decoder.draft(text[5], 5, 6, -1) == eager[1:] == text[6:12]
+    stories.prefill_fixed_cache(text[:5])
+    assert decoder.draft(text[5], 5, 4, 2) == (first := decoder.draft(text[5], 5, 4, 2))
+    runtime.trace_start()
+    again = decoder.draft(text[5], 5, 4, 2)
+    runtime.trace_stop()
+    assert again == first
+    events = json.loads(runtime.trace_json())["traceEvents"]
+    work = [e for e in events if e["ph"] == "X" and not e["name"].startswith("submit ")]
+    assert sum(e["cat"] == "copy to host" for e in work) == 1
+    assert sum("graph" in e["name"] for e in work) == 1 and len(work) <= 5
+    stories.init_fixed_cache(20)
+    decoder = stories.decoder(8)
+    assert len(decoder.draft(1, 17, 8, 1)) == 2 and decoder.draft(1, 19, 8, 1) == []
+    with pytest.raises(IndexError):
+        decoder.draft(512, 3, 2, 1)
+
+
+def test_a_prompt_has_the_logits_of_its_last_token_alone(device, tmp_path):
+    config = llama_config("llama", vocab_size=30_000)
+    model = llm.load_model_from_safetensors(save(tmp_path, config, llama_tensors(config)))
+    model.init_fixed_cache(128)
+    ids = list(range(100, 220))
+    gp.synchronize()
+    before = gp.device(device).memory_stats()["live_bytes"]
+    logits = model.prefill_fixed_cache(ids)
+    gp.synchronize()
+    row, grown = 30_000 * 4, gp.device(device).memory_stats()["live_bytes"] - before
+    assert logits.shape == (1, 30_000) and grown < 5 * row < 120 * row
+    whole = model.get_logits(model(ids)[0]).to_numpy()
+    assert logits.to_numpy().tobytes() == whole[-1:].tobytes()
+    batch = llm.DecodeBatch(8)
+    batch.bind(model)
+    batch.init_graph(128)
+    few = batch.step_graph(ids[:3], 0, 3)
+    many = batch.step_graph(ids[:8], 0, 8)  # more rows than before: their graphs are made anew
+    assert few.to_numpy().tobytes() == whole[:3].tobytes() and many.to_numpy().tobytes() == whole[:8].tobytes()
+    assert batch.step_graph(ids[:3], 0, 3).to_numpy().tobytes() == whole[:3].tobytes()
+    assert int(logits.to_numpy().argmax()) == int(whole[-1].argmax())  # its own array

@@ -44,8 +44,13 @@ void SequenceForward::upload(std::span<const int32_t> ids, int64_t start) {
 }
 
 Array SequenceForward::issue(int64_t tokens, const std::vector<KvCache>& caches, int64_t layers) {
-  const auto first = [&](const Array& a) { return a.narrow(0, 0, tokens); };
-  return model_.forward({first(ids_), first(positions_), first(sequence_ids_)}, caches, buffers_.first(tokens), layers);
+  return issue(ids_.narrow(0, 0, tokens), positions_.narrow(0, 0, tokens), caches, layers);
+}
+
+Array SequenceForward::issue(const Array& ids, const Array& positions, const std::vector<KvCache>& caches,
+                             int64_t layers) {
+  const int64_t tokens = ids.shape(0);
+  return model_.forward({ids, positions, sequence_ids_.narrow(0, 0, tokens)}, caches, buffers_.first(tokens), layers);
 }
 
 Array SequenceForward::run(std::span<const int32_t> ids, int64_t start, const std::vector<KvCache>& caches,

@@ -23,6 +23,8 @@ class SequenceForward {
   /// run() in two steps, of which a graph may hold the second: its inputs lie in device memory.
   void upload(std::span<const int32_t> ids, int64_t start);
   Array issue(int64_t tokens, const std::vector<KvCache>& caches, int64_t layers = -1);
+  /// The same of int32 arrays of the caller.
+  Array issue(const Array& ids, const Array& positions, const std::vector<KvCache>& caches, int64_t layers = -1);
 
  private:
   const CausalTransformer& model_;

@@ -244,8 +244,7 @@ class CausalTransformerModel:
 
     def prefill_fixed_cache(self, input_ids: Sequence[int], start_position: int = 0) -> GPUArray:
         """Computes a prompt in the fixed caches; the logits [1, vocab] after its last token."""
-        decoder = self.decoder(len(input_ids))
-        return self.get_logits(decoder.hidden(list(input_ids), start_position)[-1:])
+        return self.decoder(len(input_ids)).prefill(list(input_ids), start_position)
 
     def snapshot_kv_cache(self) -> list[tuple[Any, Any]]:
         """The fixed caches as NumPy arrays, a pair a layer."""
