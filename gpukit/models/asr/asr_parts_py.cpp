@@ -1,3 +1,4 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -10,6 +11,10 @@
 #include "gpukit/models/asr/asr_py.h"
 #include "gpukit/models/asr/whisper_encoder.h"
 #include "gpukit/models/asr/whisper_search.h"
+#include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/elementwise/cast.h"
+#include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/matmul/linear.h"
 #include "gpukit/python/path.h"
 
 namespace gpukit {
@@ -30,33 +35,88 @@ WhisperLoadOptions to_load_options(nb::handle device, nb::handle dtype, nb::hand
 
 namespace {
 
-/// What 0.2 gave as past keys: a decoder that has heard the sound, and how many tokens it has read.
+/// What 0.2 gave as past keys: a decoder that has heard the sound, and how many tokens of each text it has read.
 struct Past {
-  Past(std::shared_ptr<const WhisperWeights> w) : weights(std::move(w)), decoder(*weights, 1, 1) {}
+  Past(std::shared_ptr<const WhisperWeights> w, int64_t batch)
+      : weights(std::move(w)), decoder(*weights, batch, batch) {}
   const std::shared_ptr<const WhisperWeights> weights;
   WhisperDecoder decoder;
   int64_t length = 0;
 };
 
-struct PyEncoder {
+/// The weights of one layer, which belong to all.
+struct PyLayerWeights {
   std::shared_ptr<const WhisperWeights> weights;
+  size_t index;
+  bool decoder;
 };
-struct PyDecoder {
-  std::shared_ptr<const WhisperWeights> weights;
+struct PyEncoderLayer {
+  PyLayerWeights layer;
+};
+struct PyDecoderLayer {
+  PyLayerWeights layer;
 };
 
-/// [positions, d_model], the one item of a batch where there is a batch.
-Array one_item(const Array& encoded) {
-  if (encoded.ndim() != 3) return encoded;
-  if (encoded.shape(0) != 1)
-    throw ShapeError("WhisperDecoder", "encoder_hidden_states", "be of one item", encoded.shape().str());
-  return encoded.select(0, 0);
+/// [batch, ...]; one item may come without the axis of the batch.
+Array as_batch(const Array& x) { return x.ndim() == 2 ? x.expand_dims(0) : x; }
+
+std::shared_ptr<Past> start(const PyDecoder& self, const Array& given) {
+  const Array encoded = as_batch(given);
+  if (encoded.ndim() != 3)
+    throw ShapeError("WhisperDecoder", "encoder_hidden_states", "be [batch, positions, d_model]", given.shape().str());
+  auto past = std::make_shared<Past>(self.weights, encoded.shape(0));
+  for (int64_t i = 0; i < encoded.shape(0); ++i) past->decoder.listen(i, encoded.select(0, i));
+  return past;
 }
 
-std::shared_ptr<Past> start(const PyDecoder& self, const Array& encoded) {
-  auto past = std::make_shared<Past>(self.weights);
-  past->decoder.listen(0, one_item(encoded));
-  return past;
+/// [batch, tokens] or [tokens], as lists or arrays. `nested` says which.
+std::vector<std::vector<int64_t>> to_texts(nb::handle value, bool& nested) {
+  constexpr const char* kOp = "WhisperDecoder";
+  nb::object given = nb::borrow(value);
+  if (nb::hasattr(given, "tolist")) given = given.attr("tolist")();
+  nested = false;
+  std::vector<std::vector<int64_t>> texts;
+  if (nb::isinstance<nb::list>(given) || nb::isinstance<nb::tuple>(given))
+    for (nb::handle item : to_items(kOp, "input_ids", given)) {
+      nested = nb::isinstance<nb::list>(item) || nb::isinstance<nb::tuple>(item);
+      if (!nested) break;
+      texts.push_back(to_ints(kOp, "input_ids", item));
+    }
+  if (!nested) texts.assign(1, to_ints(kOp, "input_ids", given));
+  for (const auto& text : texts)
+    if (text.size() != texts.front().size())
+      throw ShapeError(kOp, "input_ids", "have texts of one length", std::to_string(text.size()));
+  return texts;
+}
+
+/// Of a layer in place, in a copy of what it is given.
+template <typename F>
+nb::object over_copy(const char* op, const ArrayObject& given, const WhisperWeights& w, F&& run) {
+  const Array& x = to_array(op, "x", given);
+  return wrap(in_scope([&] {
+    if (x.ndim() != 3 || x.shape(2) != w.config.d_model)
+      throw ShapeError(op, "x", "be [batch, length, " + std::to_string(w.config.d_model) + "]", x.shape().str());
+    check_dtype(op, "x", x, w.dtype);
+    if (x.device() != w.device)
+      throw DeviceError(std::string(op) + ": x is on " + str(x.device()) + ", the weights are on " + str(w.device));
+    const Array made = copy(x);
+    run(made);
+    return made;
+  }));
+}
+
+void check_sizes(const char* op, const WhisperConfig& config, const WhisperWeights& weights) {
+  const WhisperConfig& w = weights.config;
+  if (config.d_model != w.d_model || config.vocab_size != w.vocab_size || config.encoder_layers != w.encoder_layers ||
+      config.decoder_layers != w.decoder_layers || config.num_mel_bins != w.num_mel_bins)
+    throw ArgumentError(op, "config", "have the sizes of the weights", config.to_json().dump());
+}
+
+std::vector<PyLayerWeights> layers_of(const std::shared_ptr<const WhisperWeights>& weights, bool decoder) {
+  std::vector<PyLayerWeights> layers;
+  for (size_t i = 0; i < (decoder ? weights->decoder.size() : weights->encoder.size()); ++i)
+    layers.push_back({weights, i, decoder});
+  return layers;
 }
 
 nb::object from_json(const Json& json) { return nb::module_::import_("json").attr("loads")(json.dump()); }
@@ -133,7 +193,17 @@ void bind_config(nb::module_& m) {
 }
 
 void bind_weights(nb::module_& m) {
+  nb::class_<PyLayerWeights>(m, "WhisperLayerWeights", "The weights of one layer, which stay where they are.")
+      .def_ro("index", &PyLayerWeights::index);
   nb::class_<WhisperWeights>(m, "WhisperWeights", "The weights of a model on a device.")
+      .def(
+          "__init__",
+          [](WhisperWeights* self, const WhisperConfig& config, DeviceArg device, DTypeArg dtype) {
+            const WhisperLoadOptions options = to_load_options(device, dtype, nb::none());
+            WhisperWeights made = in_scope([&] { return WhisperWeights::zeros(config, options); });
+            new (self) WhisperWeights(std::move(made));
+          },
+          "config"_a, nb::kw_only(), "device"_a = nb::none(), "dtype"_a = nb::none(), "All of them 0, of these sizes.")
       .def_static(
           "from_safetensors",
           [](PathArg path, const WhisperConfig* config, DeviceArg device, DTypeArg dtype, DTypeArg quantize) {
@@ -149,6 +219,8 @@ void bind_weights(nb::module_& m) {
           "path"_a, "config"_a = nb::none(), nb::kw_only(), "device"_a = nb::none(), "dtype"_a = nb::none(),
           "quantize"_a = nb::none(), "Of a file, an index, a folder or a model in the Hugging Face cache of this disk.")
       .def_ro("config", &WhisperWeights::config)
+      .def_prop_ro("encoder_layers", [](const std::shared_ptr<WhisperWeights>& self) { return layers_of(self, false); })
+      .def_prop_ro("decoder_layers", [](const std::shared_ptr<WhisperWeights>& self) { return layers_of(self, true); })
       .def_prop_ro("dtype", [](const WhisperWeights& self) { return from_dtype(self.dtype); })
       .def_prop_ro("num_parameters", &WhisperWeights::num_parameters)
       .def_prop_ro("nbytes", &WhisperWeights::nbytes)
@@ -165,81 +237,193 @@ void bind_weights(nb::module_& m) {
 }
 
 void bind_encoder(nb::module_& m) {
+  nb::class_<PyEncoderLayer>(m, "WhisperEncoderLayer", "One layer of the encoder.")
+      .def(
+          "__init__",
+          [](PyEncoderLayer* self, const WhisperConfig& config, const PyLayerWeights& layer) {
+            check_sizes("WhisperEncoderLayer", config, *layer.weights);
+            if (layer.decoder)
+              throw ArgumentError("WhisperEncoderLayer", "layer_weights", "be of the encoder", "one of the decoder");
+            new (self) PyEncoderLayer{layer};
+          },
+          "config"_a, "layer_weights"_a)
+      .def(
+          "__call__",
+          [](const PyEncoderLayer& self, const ArrayObject& x) {
+            const WhisperWeights& w = *self.layer.weights;
+            return over_copy("WhisperEncoderLayer", x, w, [&](const Array& made) {
+              encode_layer(w.encoder[self.layer.index], w.config.encoder_attention_heads, made);
+            });
+          },
+          "x"_a, "[batch, positions, d_model] to the same, in the dtype of the weights.");
   nb::class_<PyEncoder>(m, "WhisperEncoder", "Log-mel to what the decoder listens to.")
       .def(
           "__init__",
-          [](PyEncoder* self, const WhisperConfig&, std::shared_ptr<WhisperWeights> weights) {
+          [](PyEncoder* self, const WhisperConfig& config, std::shared_ptr<WhisperWeights> weights) {
+            check_sizes("WhisperEncoder", config, *weights);
             new (self) PyEncoder{std::move(weights)};
           },
           "config"_a, "weights"_a)
+      .def_prop_ro("config", [](const PyEncoder& self) { return self.weights->config; })
+      .def_prop_ro("layers",
+                   [](const PyEncoder& self) {
+                     std::vector<PyEncoderLayer> layers;
+                     for (PyLayerWeights& l : layers_of(self.weights, false)) layers.push_back({std::move(l)});
+                     return layers;
+                   })
       .def(
           "__call__",
           [](const PyEncoder& self, const ArrayObject& mel) {
             const Array& given = to_array("WhisperEncoder", "mel", mel);
-            return wrap(
-                in_scope([&] { return encode(*self.weights, given.ndim() == 2 ? given.expand_dims(0) : given); }));
+            return wrap(in_scope([&] { return encode(*self.weights, as_batch(given)); }));
           },
           "mel"_a, "float32 [batch, mels, 3000] or [mels, 3000] to [batch, 1500, d_model].");
 }
 
+/// One layer over texts from their beginning, each about its own sound.
+void run_decoder_layer(const PyLayerWeights& layer, const Array& x, const Array& given) {
+  const WhisperWeights& w = *layer.weights;
+  const Array encoded = as_batch(given);
+  const int64_t batch = x.shape(0), length = x.shape(1), d = x.shape(2), heads = w.config.decoder_attention_heads;
+  if (encoded.ndim() != 3 || encoded.shape(0) != batch || encoded.shape(2) != d)
+    throw ShapeError("WhisperDecoderLayer", "encoder_hidden_states",
+                     "be [" + std::to_string(batch) + ", positions, " + std::to_string(d) + "]", given.shape().str());
+  const int64_t positions = encoded.shape(1);
+  const auto make = [&](const Dims& shape) { return Array::empty(shape, w.dtype, w.device); };
+  const DecoderLayer& weights = w.decoder[layer.index];
+  const KvCache self{make({batch, length, heads, d / heads}), make({batch, length, heads, d / heads}), {}, {}, {}};
+  KvCache cross{make({batch, positions, heads, d / heads}), make({batch, positions, heads, d / heads}), {}, {}, {}};
+  const Array kv = linear(encoded, weights.cross_kv.weight, {.bias = weights.cross_kv.bias});
+  copy_into(cross.k, kv.narrow(2, 0, d).reshape_view(cross.k.shape()));
+  copy_into(cross.v, kv.narrow(2, d, d).reshape_view(cross.v.shape()));
+  const int64_t tokens = batch * length;
+  std::vector<int32_t> values;
+  for (int64_t i = 0; i < tokens; ++i) values.push_back(static_cast<int32_t>(i % length));
+  for (int64_t i = 0; i < tokens; ++i) values.push_back(static_cast<int32_t>(i / length));
+  values.insert(values.end(), static_cast<size_t>(tokens), static_cast<int32_t>(positions - 1));
+  const Array inputs = from_host(values.data(), {3, tokens}, DType::int32, w.device);
+  DecoderPass pass = DecoderPass::allocate(w, tokens, 0);
+  pass.x = x.reshape_view({tokens, d});
+  pass.positions = inputs.select(0, 0);
+  pass.sequences = pass.windows = inputs.select(0, 1);
+  pass.last_keys = inputs.select(0, 2);
+  decode_layer(weights, pass, self, cross);
+}
+
 void bind_decoder(nb::module_& m) {
   nb::class_<Past>(m, "WhisperCache", "What a decoder has heard and read so far.")
-      .def_ro("length", &Past::length, "Tokens read.");
+      .def_ro("length", &Past::length, "Tokens read, of each text.");
+  nb::class_<PyDecoderLayer>(m, "WhisperDecoderLayer", "One layer of the decoder.")
+      .def(
+          "__init__",
+          [](PyDecoderLayer* self, const WhisperConfig& config, const PyLayerWeights& layer) {
+            check_sizes("WhisperDecoderLayer", config, *layer.weights);
+            if (!layer.decoder)
+              throw ArgumentError("WhisperDecoderLayer", "layer_weights", "be of the decoder", "one of the encoder");
+            new (self) PyDecoderLayer{layer};
+          },
+          "config"_a, "layer_weights"_a)
+      .def(
+          "__call__",
+          [](const PyDecoderLayer& self, const ArrayObject& x, const ArrayObject& encoder_hidden_states) {
+            const Array& encoded = to_array("WhisperDecoderLayer", "encoder_hidden_states", encoder_hidden_states);
+            return over_copy("WhisperDecoderLayer", x, *self.layer.weights,
+                             [&](const Array& made) { run_decoder_layer(self.layer, made, encoded); });
+          },
+          "x"_a, "encoder_hidden_states"_a,
+          "[batch, tokens, d_model] to the same, each token seeing those before it and all of the sound.");
   nb::class_<PyDecoder>(m, "WhisperDecoder", "Tokens and sound to logits, with caches of keys.")
       .def(
           "__init__",
-          [](PyDecoder* self, const WhisperConfig&, std::shared_ptr<WhisperWeights> weights) {
+          [](PyDecoder* self, const WhisperConfig& config, std::shared_ptr<WhisperWeights> weights) {
+            check_sizes("WhisperDecoder", config, *weights);
             new (self) PyDecoder{std::move(weights)};
           },
           "config"_a, "weights"_a)
+      .def_prop_ro("config", [](const PyDecoder& self) { return self.weights->config; })
+      .def_prop_ro("layers",
+                   [](const PyDecoder& self) {
+                     std::vector<PyDecoderLayer> layers;
+                     for (PyLayerWeights& l : layers_of(self.weights, true)) layers.push_back({std::move(l)});
+                     return layers;
+                   })
       .def(
           "__call__",
-          [](const PyDecoder& self, IntsArg input_ids, const ArrayObject& encoder_hidden_states,
+          [](const PyDecoder& self, Shown<"typing.Any"> input_ids, const ArrayObject& encoder_hidden_states,
              std::shared_ptr<Past> past_key_values) -> nb::typed<nb::tuple, Array, Past> {
-            const std::vector<int64_t> ids = to_ints("WhisperDecoder", "input_ids", input_ids);
+            bool nested = false;
+            const auto texts = to_texts(input_ids, nested);
             const Array& encoded = to_array("WhisperDecoder", "encoder_hidden_states", encoder_hidden_states);
             std::shared_ptr<Past> past = std::move(past_key_values);
             Array logits = in_scope([&] {
               if (past == nullptr) past = start(self, encoded);
+              const auto batch = static_cast<int64_t>(texts.size());
+              if (batch != past->decoder.num_sequences())
+                throw ShapeError("WhisperDecoder", "input_ids",
+                                 "have a text for each of " + std::to_string(past->decoder.num_sequences()) + " sounds",
+                                 std::to_string(batch));
+              const auto length = batch == 0 ? 0 : static_cast<int64_t>(texts.front().size());
               std::vector<DecoderToken> tokens;
               std::vector<int32_t> rows;
-              for (const int64_t id : ids) {
-                rows.push_back(static_cast<int32_t>(tokens.size()));
-                tokens.push_back({static_cast<int32_t>(std::clamp<int64_t>(id, -1, INT32_MAX)),
-                                  static_cast<int32_t>(past->length + rows.back()), 0, 0});
-              }
-              const std::span<const float> values = past->decoder.forward(tokens, rows);
-              past->length += static_cast<int64_t>(ids.size());
-              return from_host(values.data(), {static_cast<int64_t>(ids.size()), past->decoder.vocab_size()},
-                               DType::float32, self.weights->device);
+              for (int32_t text = 0; text < batch; ++text)
+                for (int64_t i = 0; i < length; ++i) {
+                  const int64_t id = texts[static_cast<size_t>(text)][static_cast<size_t>(i)];
+                  rows.push_back(static_cast<int32_t>(tokens.size()));
+                  tokens.push_back({static_cast<int32_t>(std::clamp<int64_t>(id, -1, INT32_MAX)),
+                                    static_cast<int32_t>(past->length + i), text, text});
+                }
+              const Array all = astype(past->decoder.read(tokens, rows), DType::float32);
+              past->length += length;
+              return nested ? all.reshape_view({batch, length, past->decoder.vocab_size()}) : all;
             });
             return nb::make_tuple(wrap(std::move(logits)), past);
           },
           "input_ids"_a, "encoder_hidden_states"_a, "past_key_values"_a = nb::none(),
-          "(float32 logits [tokens, vocab], cache to go on with).")
+          "(float32 logits [batch, tokens, vocab], cache to go on with) for ids [batch, tokens]; [tokens, vocab] for "
+          "ids "
+          "[tokens].")
       .def(
           "generate",
           [](const PyDecoder& self, const ArrayObject& encoder_hidden_states, int64_t max_length, double temperature,
              IntArg top_k, nb::typed<nb::handle, nb::str> language, const std::string& task, bool timestamps,
-             uint64_t seed) {
+             uint64_t seed, std::optional<bool> graphs) -> ShownObject<"list[int] | list[list[int]]"> {
             const Array& encoded = to_array("WhisperDecoder.generate", "encoder_hidden_states", encoder_hidden_states);
-            SearchOptions options{
-                .temperature = temperature, .timestamps = timestamps, .max_length = max_length, .seed = seed};
+            SearchOptions options{.temperature = temperature,
+                                  .timestamps = timestamps,
+                                  .max_length = max_length,
+                                  .seed = seed,
+                                  .graphs = graphs};
             options.top_k = to_optional_int("WhisperDecoder.generate", "top_k", top_k).value_or(0);
             const std::string spoken =
                 language.is_none() ? "en" : to_text("WhisperDecoder.generate", "language", language);
-            return in_scope([&] {
+            std::vector<std::vector<int32_t>> texts = in_scope([&] {
               const WhisperFiles files = files_of(self.weights->config);
-              const auto past = start(self, encoded);
-              SearchJob job;
-              for (const int64_t id : files.tokens.prompt(spoken, task, timestamps))
-                job.prompt.push_back(static_cast<int32_t>(id));
-              return search(past->decoder, files, {&job, 1}, options).front().tokens;
+              const Array batch = as_batch(encoded);
+              if (batch.ndim() != 3)
+                throw ShapeError("WhisperDecoder.generate", "encoder_hidden_states", "be [batch, positions, d_model]",
+                                 encoded.shape().str());
+              WhisperSearch search(*self.weights, files, batch.shape(0), 1);
+              std::vector<SearchJob> jobs;
+              for (int64_t i = 0; i < batch.shape(0); ++i) {
+                search.decoder().listen(i, batch.select(0, i));
+                SearchJob& job = jobs.emplace_back();
+                job.window = i;
+                for (const int64_t id : files.tokens.prompt(spoken, task, timestamps))
+                  job.prompt.push_back(static_cast<int32_t>(id));
+              }
+              std::vector<std::vector<int32_t>> found;
+              for (SearchResult& result : search.run(jobs, options)) found.push_back(std::move(result.tokens));
+              return found;
             });
+            if (texts.size() == 1) return ShownObject<"list[int] | list[list[int]]">(nb::cast(texts.front()));
+            return ShownObject<"list[int] | list[list[int]]">(nb::cast(texts));
           },
           "encoder_hidden_states"_a, "max_length"_a = 448, "temperature"_a = 1.0, "top_k"_a = nb::none(), nb::kw_only(),
           "language"_a = nb::none(), "task"_a = "transcribe", "timestamps"_a = false, "seed"_a = 0,
-          "Token ids of the text, without the prompt and the end.");
+          "graphs"_a = nb::none(),
+          "Token ids of the text, without the prompt and the end; a list of them for several sounds. `graphs`: a token "
+          "is "
+          "one graph; by default on a GPU.");
 }
 
 }  // namespace

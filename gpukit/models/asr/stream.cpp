@@ -11,6 +11,9 @@ namespace {
 
 constexpr size_t kLongSamples = 20 * kSampleRate;  // then what was given is forgotten
 constexpr size_t kLeastSamples = kSampleRate;      // too little to be heard
+constexpr size_t kPauseSamples = 5 * kSampleRate;  // quiet for so long, the text before is no context any more
+constexpr size_t kKeptSamples = 2 * kSampleRate;   // of a pause: a word may have begun in them
+constexpr double kQuiet = 1e-4;                    // beside the speech so far
 constexpr size_t kContextBytes = 400;              // of the text before
 
 /// Without spaces and punctuation of ASCII, in small letters.
@@ -98,36 +101,76 @@ void WhisperStream::forget(int64_t sample) {
   heard_ -= std::min(heard_, count);
 }
 
+bool WhisperStream::is_pause() const {
+  return last_.empty() && is_quiet(std::span(sound_).subspan(heard_), kQuiet * loud_);
+}
+
 WhisperStream::Update WhisperStream::update() {
   Update result;
   if (sound_.size() >= kLeastSamples && sound_.size() > heard_) {
-    std::vector<Word> words = hear();
-    size_t agreed = 0;
-    while (agreed < std::min(words.size(), last_.size()) && bare(words[agreed].text) == bare(last_[agreed].text))
-      ++agreed;
-    // A window that is full without any agreement is taken as it is, but for its last word.
-    const bool full = sound_.size() >= static_cast<size_t>(kWindowSamples);
-    if (agreed == 0 && full && !words.empty()) agreed = words.size() - 1;
-    give(words, agreed, result);
-    last_ = std::move(words);
-    if (sound_.size() >= kLongSamples) shorten();
+    if (is_pause()) {
+      heard_ = sound_.size();
+    } else {
+      std::vector<Word> words = hear();
+      size_t agreed = 0;
+      while (agreed < std::min(words.size(), last_.size()) && bare(words[agreed].text) == bare(last_[agreed].text))
+        ++agreed;
+      // A window that is full without any agreement is taken as it is, but for its last word.
+      const bool full = sound_.size() >= static_cast<size_t>(kWindowSamples);
+      if (agreed == 0 && full && !words.empty()) agreed = words.size() - 1;
+      give(words, agreed, result);
+      last_ = std::move(words);
+      if (agreed > 0) loud_ = std::max(loud_, loudness(sound_));
+      if (full) {
+        // No update hears more than a window and what came since: words that begin before the cut are given too.
+        const int64_t cut = begin_ + static_cast<int64_t>(sound_.size() - kLongSamples / 2);
+        size_t count = 0;
+        while (count < last_.size() && last_[count].start * kSampleRate < static_cast<double>(cut)) ++count;
+        give(last_, count, result);
+      }
+    }
+    shorten();
   }
   for (const Word& word : last_) result.pending += word.text;
   return result;
 }
 
-/// The last word that was given stays, so that the next ones are heard whole.
-void WhisperStream::shorten() {
-  if (given_.empty()) {
-    if (last_.empty()) forget(begin_ + static_cast<int64_t>(sound_.size() - kLeastSamples));  // silence
-    return;
-  }
-  Word kept = std::move(given_.back());
-  given_.pop_back();
-  for (const Word& word : given_) text_before_ += word.text;
+void WhisperStream::move_given(int64_t sample) {
+  size_t count = 0;
+  while (count < given_.size() && given_[count].end * kSampleRate <= static_cast<double>(sample)) ++count;
+  for (size_t i = 0; i < count; ++i) text_before_ += given_[i].text;
+  given_.erase(given_.begin(), given_.begin() + static_cast<std::ptrdiff_t>(count));
   text_before_ = tail(text_before_);
-  forget(std::llround(kept.start * kSampleRate));
-  given_.assign(1, std::move(kept));
+}
+
+/// The last word that was given stays, so that the next ones are heard whole; in a pause nothing does.
+void WhisperStream::shorten() {
+  const int64_t end = begin_ + static_cast<int64_t>(sound_.size());
+  if (last_.empty()) {
+    const bool quiet_for_long = given_.empty() ? sound_.size() >= kLongSamples
+                                               : static_cast<double>(end) - given_.back().end * kSampleRate >=
+                                                     static_cast<double>(kPauseSamples);
+    if (quiet_for_long) {
+      given_.clear();
+      text_before_ = options_.initial_prompt;
+      forget(end - static_cast<int64_t>(kKeptSamples));
+      return;
+    }
+  }
+  if (sound_.size() < kLongSamples) return;
+  if (!given_.empty()) {
+    const Word kept = given_.back();
+    const auto start = static_cast<int64_t>(std::llround(kept.start * kSampleRate));
+    given_.pop_back();
+    for (const Word& word : given_) text_before_ += word.text;
+    text_before_ = tail(text_before_);
+    given_.assign(1, kept);
+    forget(start);
+  }
+  if (sound_.size() < static_cast<size_t>(kWindowSamples)) return;
+  const int64_t cut = end - static_cast<int64_t>(kLongSamples / 2);
+  move_given(cut);
+  forget(cut);
 }
 
 WhisperStream::Update WhisperStream::finish() {

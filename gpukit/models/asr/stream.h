@@ -11,7 +11,8 @@
 namespace gpukit::asr {
 
 /// What has been heard so far is written down again with each update. A word is given once two updates in a row agree
-/// on it and on all before it; the sound before it is forgotten when there is too much. For one thread at a time.
+/// on it and on all before it; the sound before it is forgotten when there is too much, and so is a pause. An update
+/// costs what the sound since the one before and one window cost, however long the stream is. For one thread at a time.
 class WhisperStream {
  public:
   struct Update {
@@ -37,7 +38,11 @@ class WhisperStream {
   /// Words after those that were given, with times of the recording.
   std::vector<Word> hear();
   void give(std::vector<Word>& from, size_t count, Update& to);
+  /// Whether all since the last update is quiet beside the speech so far.
+  bool is_pause() const;
   void shorten();
+  /// Words that were given and end before a sample are part of the text before.
+  void move_given(int64_t sample);
   /// Forgets the sound before a sample of the recording.
   void forget(int64_t sample);
 
@@ -49,6 +54,7 @@ class WhisperStream {
   std::vector<Word> last_;    // what the last update heard and did not give
   std::vector<Word> given_;   // words that were given and are still in the sound
   double given_end_ = 0;
+  double loud_ = 0;          // power of the speech so far
   std::string text_before_;  // of what is not in it any more
 };
 

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kPositionSamples = 2 * 160;  // of one position of the encoder, one step of timestamps
 constexpr double kPositionSeconds = static_cast<double>(kPositionSamples) / kSampleRate;
+constexpr int64_t kNearPause = kSampleRate, kInPause = kSampleRate / 10;
 constexpr double kFreshTemperature = 0.5;  // a text drawn above it is no context for the next
 
 /// Encoder output of windows that begin at `begins` and end before `ends`.
@@ -30,9 +31,9 @@ Array encode_windows(const Whisper& model, std::span<const float> samples, std::
   for (size_t i = 0; i < windows.size(); ++i)
     std::copy(samples.begin() + windows[i].begin, samples.begin() + windows[i].end,
               rows.begin() + static_cast<std::ptrdiff_t>(i) * longest);
-  const Array sound = from_host(rows.data(), {count, longest}, DType::float32, model.weights.device);
+  const Array sound = from_host(rows.data(), {count, longest}, DType::float32, model.encoder->device);
   const WhisperConfig& c = model.files.config;
-  return encode(model.weights, audio::log_mel_whisper(sound, c.num_mel_bins, 2 * c.max_source_positions));
+  return encode(*model.encoder, audio::log_mel_whisper(sound, c.num_mel_bins, 2 * c.max_source_positions));
 }
 
 }  // namespace
@@ -53,8 +54,24 @@ std::shared_ptr<const Whisper> Whisper::open(const std::string& name, const Whis
   const std::string folder = io::model_folder(io::find_model(name));
   WhisperFiles files = WhisperFiles::read(folder);
   text::Tokenizer tokenizer = text::Tokenizer::from_file(folder);
-  WhisperWeights weights = WhisperWeights::load(io::TensorFile::open(folder), files.config, options);
-  return std::make_shared<Whisper>(Whisper{std::move(files), std::move(weights), std::move(tokenizer)});
+  const auto weights =
+      std::make_shared<const WhisperWeights>(WhisperWeights::load(io::TensorFile::open(folder), files.config, options));
+  return std::make_shared<Whisper>(Whisper{std::move(files), weights, weights, std::move(tokenizer)});
+}
+
+void Whisper::check() const {
+  const auto fits = [&](const char* name, const WhisperWeights& w) {
+    const WhisperConfig& a = files.config;
+    const WhisperConfig& b = w.config;
+    if (a.d_model != b.d_model || a.vocab_size != b.vocab_size || a.num_mel_bins != b.num_mel_bins ||
+        a.max_source_positions != b.max_source_positions || a.max_target_positions != b.max_target_positions)
+      throw ArgumentError("WhisperModel", name, "have the sizes of the configuration", b.to_json().dump());
+  };
+  fits("encoder", *encoder);
+  fits("decoder", *decoder);
+  if (encoder->device != decoder->device || encoder->dtype != decoder->dtype)
+    throw ArgumentError("WhisperModel", "decoder", "have the device and dtype of the encoder",
+                        str(decoder->device) + " and " + name(decoder->dtype));
 }
 
 void TranscribeOptions::check() const {
@@ -67,11 +84,18 @@ void TranscribeOptions::check() const {
     throw ArgumentError("transcribe", "batch_size", "be 1 to 256", std::to_string(batch_size));
   if (word_timestamps && !search.timestamps)
     throw ArgumentError("transcribe", "word_timestamps", "come with timestamps", "timestamps=False");
+  if (!(chunk_length >= 1 && chunk_length <= 30))
+    throw ArgumentError("transcribe", "chunk_length", "be 1 to 30 seconds", std::to_string(chunk_length));
+  if (!(overlap >= 0 && overlap <= chunk_length / 2))
+    throw ArgumentError("transcribe", "overlap", "be 0 to half of chunk_length", std::to_string(overlap));
+  if (overlap > 0 && !search.timestamps)
+    throw ArgumentError("transcribe", "overlap", "come with timestamps", "timestamps=False");
 }
 
 Transcriber::Transcriber(std::shared_ptr<const Whisper> model, const Array& samples, TranscribeOptions options)
     : model_(std::move(model)), options_(std::move(options)), samples_(to_samples(samples)) {
   options_.check();
+  if (!model_->tokenizer) throw ArgumentError("transcribe", "tokenizer", "be given to WhisperModel", "None");
   const WhisperTokens& tokens = model_->files.tokens;
   if (!options_.language.empty()) {
     const int64_t id = tokens.language(options_.language);
@@ -87,28 +111,42 @@ Transcriber::Transcriber(std::shared_ptr<const Whisper> model, const Array& samp
   for (const SoundRange& part : parts) {
     const auto pieces = options_.batch_size > 1 ? cut_at_quiet(samples_, part) : std::vector<SoundRange>{part};
     for (const SoundRange& piece : pieces)
-      if (piece.end > piece.begin) tracks_.push_back({piece, {}});
+      if (piece.end > piece.begin) tracks_.push_back({piece, piece.begin, {}});
   }
-  if (!options_.initial_prompt.empty()) context_ = model_->tokenizer.encode(" " + options_.initial_prompt, false);
+  if (!options_.initial_prompt.empty()) initial_ = model_->tokenizer->encode(" " + options_.initial_prompt, false);
+  context_ = initial_;
 }
 
-WhisperDecoder& Transcriber::decoder(int64_t group) {
-  for (auto& [size, decoder] : decoders_)
-    if (size == group) return *decoder;
-  const int64_t windows = options_.batch_size;
-  return *decoders_.emplace_back(group, std::make_unique<WhisperDecoder>(model_->weights, windows, windows * group))
-              .second;
+WhisperSearch& Transcriber::search(int64_t group) {
+  for (auto& [size, search] : searches_)
+    if (size == group) return *search;
+  auto made = std::make_unique<WhisperSearch>(*model_->decoder, model_->files, options_.batch_size, group);
+  return *searches_.emplace_back(group, std::move(made)).second;
+}
+
+SoundRange Transcriber::window_of(const Track& track) const {
+  const auto samples = [](double seconds) { return static_cast<int64_t>(seconds * kSampleRate); };
+  const int64_t begin = std::max(track.begin, track.left.begin - samples(options_.overlap));
+  return {begin, std::min(track.left.end, begin + samples(options_.chunk_length))};
 }
 
 bool Transcriber::step() {
   std::vector<Track*> tracks;
-  for (size_t i = first_open_; i < tracks_.size() && tracks.size() < static_cast<size_t>(options_.batch_size); ++i)
-    if (tracks_[i].left.end > tracks_[i].left.begin) tracks.push_back(&tracks_[i]);
-  if (tracks.empty()) return false;
+  for (size_t i = first_open_; i < tracks_.size() && tracks.size() < static_cast<size_t>(options_.batch_size); ++i) {
+    SoundRange& left = tracks_[i].left;
+    left.begin = skip_quiet(samples_, left);
+    if (left.end > left.begin) tracks.push_back(&tracks_[i]);
+  }
   runtime::check_interrupt();
+  if (tracks.empty()) return give_tracks(), false;
   listen(tracks);
   const std::vector<Heard> heard = hear(tracks);
   for (size_t i = 0; i < tracks.size(); ++i) advance(*tracks[i], heard[i], static_cast<int32_t>(i));
+  give_tracks();
+  return true;
+}
+
+void Transcriber::give_tracks() {
   for (; first_open_ < tracks_.size(); ++first_open_) {
     Track& track = tracks_[first_open_];
     segments_.insert(segments_.end(), std::make_move_iterator(track.segments.begin()),
@@ -116,19 +154,17 @@ bool Transcriber::step() {
     track.segments.clear();
     if (track.left.end > track.left.begin) break;
   }
-  return true;
 }
 
 void Transcriber::listen(std::span<Track* const> tracks) {
   std::vector<SoundRange> windows;
-  for (const Track* track : tracks)
-    windows.push_back({track->left.begin, std::min(track->left.end, track->left.begin + kWindowSamples)});
+  for (const Track* track : tracks) windows.push_back(window_of(*track));
   encoded_ = encode_windows(*model_, samples_, windows);
   if (language_.empty()) find_language(static_cast<int64_t>(windows.size()));
 }
 
 void Transcriber::find_language(int64_t windows) {
-  WhisperDecoder& first = decoder(1);
+  WhisperDecoder& first = search(1).decoder();
   for (int64_t i = 0; i < windows; ++i) first.listen(i, encoded_.select(0, i));
   const std::vector<float> probabilities = detect_languages(first, model_->files, windows).front();
   const auto best = std::max_element(probabilities.begin(), probabilities.end()) - probabilities.begin();
@@ -140,7 +176,7 @@ std::vector<int32_t> Transcriber::prompt() const {
   std::vector<int32_t> ids;
   const int64_t length = std::min(options_.search.max_length, model_->files.config.max_target_positions);
   const auto most = static_cast<size_t>(std::max<int64_t>(length / 2 - 1, 0));
-  const size_t count = std::min(context_.size() - context_begin_, most);
+  const size_t count = std::min(context_.size(), most);
   if (count > 0) {
     ids.push_back(static_cast<int32_t>(tokens.start_of_previous));
     ids.insert(ids.end(), context_.end() - static_cast<std::ptrdiff_t>(count), context_.end());
@@ -166,9 +202,9 @@ std::vector<Transcriber::Heard> Transcriber::hear(std::span<Track* const> tracks
     if (jobs.empty()) break;
     SearchOptions search_options = options_.search;
     search_options.temperature = temperature;
-    WhisperDecoder& texts = decoder(search_options.group());
-    for (const SearchJob& job : jobs) texts.listen(job.window, encoded_.select(0, job.window));
-    const std::vector<SearchResult> results = search(texts, model_->files, jobs, search_options);
+    WhisperSearch& texts = search(search_options.group());
+    for (const SearchJob& job : jobs) texts.decoder().listen(job.window, encoded_.select(0, job.window));
+    const std::vector<SearchResult> results = texts.run(jobs, search_options);
     for (size_t i = 0; i < jobs.size(); ++i) {
       Heard& heard = all[static_cast<size_t>(jobs[i].window)];
       heard.result = results[i];
@@ -184,30 +220,55 @@ std::vector<Transcriber::Heard> Transcriber::hear(std::span<Track* const> tracks
   return all;
 }
 
-void Transcriber::advance(Track& track, const Heard& heard, int32_t window) {
-  const int64_t offset = track.left.begin;
-  const int64_t samples = std::min(track.left.end - offset, kWindowSamples);
-  int64_t used = samples;
+void Transcriber::advance(Track& track, const Heard& heard, int32_t number) {
+  const SoundRange window = window_of(track);
+  int64_t next = window.end;
   if (!is_silence(heard)) {
-    std::vector<Segment> found = split(heard, offset, samples, used);
-    if (options_.word_timestamps) add_words(found, window, offset, samples);
+    std::vector<Segment> found = split(heard, track, next);
+    if (options_.word_timestamps) add_words(found, number, window);
     for (Segment& segment : found) {
       context_.insert(context_.end(), segment.tokens.begin(), segment.tokens.end());
       track.segments.push_back(std::move(segment));
     }
-    if (options_.batch_size > 1 || !options_.condition_on_previous_text || heard.temperature > kFreshTemperature)
-      context_begin_ = context_.size();
+    const bool alone = options_.batch_size > 1 || !options_.condition_on_previous_text;
+    if (alone || heard.temperature > kFreshTemperature) context_ = initial_;
+    const auto most = static_cast<size_t>(model_->files.config.max_target_positions);
+    if (context_.size() > most) context_.erase(context_.begin(), context_.end() - static_cast<std::ptrdiff_t>(most));
   }
-  track.left.begin += used;
+  track.left.begin = std::max(next, track.left.begin + 1);
 }
 
-std::vector<Segment> Transcriber::split(const Heard& heard, int64_t offset, int64_t samples, int64_t& used) const {
+/// Times of the model may be off by some tenths of a second. Where a pause is near `place`, the next window begins in
+/// it. With `whole`, all of the window was written down up to `place`: what begins to be said behind a pause at its end
+/// is heard from its beginning.
+int64_t Transcriber::place_after(const SoundRange& window, int64_t track_end, int64_t place, bool whole) const {
+  if (window.end >= track_end && whole) return window.end;
+  const std::vector<SoundRange> pauses = find_pauses(samples_, window);
+  int64_t best = whole ? window.end : place, least = kNearPause + 1;
+  for (const SoundRange& pause : pauses) {
+    if (whole) {
+      if (pause.end >= place && pause.end < window.end) best = pause.end - kInPause;
+      continue;
+    }
+    const int64_t near = std::clamp(place, pause.begin + kInPause, pause.end - kInPause);
+    if (near > window.begin && std::abs(near - place) < least) {
+      least = std::abs(near - place);
+      best = near;
+    }
+  }
+  return best;
+}
+
+std::vector<Segment> Transcriber::split(const Heard& heard, const Track& track, int64_t& next) const {
   const WhisperTokens& special = model_->files.tokens;
   const std::vector<int32_t>& tokens = heard.result.tokens;
-  const double begin = static_cast<double>(offset) / kSampleRate, length = static_cast<double>(samples) / kSampleRate;
+  const SoundRange window = window_of(track);
+  const auto to_seconds = [](int64_t samples) { return static_cast<double>(samples) / kSampleRate; };
+  const double begin = to_seconds(window.begin), length = to_seconds(window.end - window.begin);
   const auto seconds = [&](int32_t id) { return static_cast<double>(id - special.timestamp_begin) * kPositionSeconds; };
   const auto is_time = [&](size_t i) { return special.is_timestamp(tokens[i]); };
   std::vector<Segment> segments;
+  const double known = to_seconds(track.left.begin);  // up to here it was written down before
   const auto add = [&](size_t first, size_t last, double start, double end) {
     const std::span<const int32_t> part(tokens.data() + first, last - first);
     Segment s{begin + start,
@@ -219,7 +280,10 @@ std::vector<Segment> Transcriber::split(const Heard& heard, int64_t offset, int6
               heard.compression,
               heard.result.no_speech,
               {}};
-    if (s.text.find_first_not_of(' ') != std::string::npos && s.end > s.start) segments.push_back(std::move(s));
+    if (s.text.find_first_not_of(' ') == std::string::npos || !(s.end > s.start)) return;
+    if (window.begin < track.left.begin && (s.start + s.end) / 2 <= known) return;
+    s.start = std::max(s.start, known);
+    segments.push_back(std::move(s));
   };
 
   size_t done = 0;
@@ -231,16 +295,25 @@ std::vector<Segment> Transcriber::split(const Heard& heard, int64_t offset, int6
   const bool ends_with_one = tokens.size() >= 2 && is_time(tokens.size() - 1) && !is_time(tokens.size() - 2);
   if (done > 0 && !ends_with_one) {
     // The text ended before the sound did: go on behind the last segment that is whole.
-    used = std::min<int64_t>(samples, (tokens[done - 1] - special.timestamp_begin) * kPositionSamples);
-    if (used <= 0) used = samples;
+    const int64_t place = window.begin + (tokens[done - 1] - special.timestamp_begin) * kPositionSamples;
+    next =
+        place > track.left.begin && place < window.end ? place_after(window, track.left.end, place, false) : window.end;
   } else if (!tokens.empty()) {
     const bool timed = is_time(tokens.size() - 1) && seconds(tokens.back()) > 0;
-    add(done, tokens.size(), is_time(done) ? seconds(tokens[done]) : 0, timed ? seconds(tokens.back()) : length);
+    const double end = timed ? seconds(tokens.back()) : length;
+    add(done, tokens.size(), is_time(done) ? seconds(tokens[done]) : 0, end);
+    if (timed) next = place_after(window, track.left.end, window.begin + std::llround(end * kSampleRate), true);
+  }
+  next = std::clamp(next, track.left.begin + 1, window.end);
+  // What comes next does not begin before the end of what is known.
+  for (Segment& s : segments) {
+    s.end = std::min(s.end, to_seconds(next));
+    s.start = std::min(s.start, std::max(s.end - kPositionSeconds, known));
   }
   return segments;
 }
 
-void Transcriber::add_words(std::vector<Segment>& segments, int32_t window, int64_t offset, int64_t samples) {
+void Transcriber::add_words(std::vector<Segment>& segments, int32_t number, const SoundRange& window) {
   const WhisperTokens& special = model_->files.tokens;
   std::vector<int32_t> text;
   for (const Segment& segment : segments)
@@ -249,23 +322,26 @@ void Transcriber::add_words(std::vector<Segment>& segments, int32_t window, int6
   const std::vector<int64_t> before = special.prompt(language_, options_.task, false);
   const int64_t room = model_->files.config.max_target_positions - static_cast<int64_t>(before.size()) - 1;
   if (text.empty() || static_cast<int64_t>(text.size()) > room) return;
-  WhisperDecoder& reader = decoder(1);
-  reader.listen(window, encoded_.select(0, window));
-  const int64_t frames = std::clamp<int64_t>((samples + kPositionSamples - 1) / kPositionSamples, 1,
+  WhisperDecoder& reader = search(1).decoder();
+  reader.listen(number, encoded_.select(0, number));
+  const int64_t frames = std::clamp<int64_t>((window.end - window.begin + kPositionSamples - 1) / kPositionSamples, 1,
                                              model_->files.config.max_source_positions);
-  const std::vector<double> times = token_times(reader, model_->files, window, before, text, frames);
-  const std::vector<double> likely = token_probabilities(reader, model_->files, window, before, text);
-  const double begin = static_cast<double>(offset) / kSampleRate;
+  const std::vector<double> times = token_times(reader, model_->files, number, before, text, frames);
+  const std::vector<double> likely = token_probabilities(reader, model_->files, number, before, text);
+  const double begin = static_cast<double>(window.begin) / kSampleRate;
   size_t first = 0;
   for (Segment& segment : segments) {
     std::vector<int32_t> tokens;
     for (const int32_t id : segment.tokens)
       if (id < special.end_of_text) tokens.push_back(id);
-    for (WordTokens& word : split_words(model_->tokenizer, tokens, writes_spaces(language_))) {
+    double last = segment.start;
+    for (WordTokens& word : split_words(*model_->tokenizer, tokens, writes_spaces(language_))) {
       double sum = 0;
       for (size_t i = word.begin; i < word.end; ++i) sum += likely[first + i];
-      segment.words.push_back({std::move(word.text), begin + times[first + word.begin], begin + times[first + word.end],
-                               sum / static_cast<double>(word.end - word.begin)});
+      // Words ascend, and lie in their segment.
+      const double start = std::clamp(begin + times[first + word.begin], last, segment.end);
+      last = std::clamp(begin + times[first + word.end], start, segment.end);
+      segment.words.push_back({std::move(word.text), start, last, sum / static_cast<double>(word.end - word.begin)});
     }
     first += tokens.size();
   }
@@ -275,7 +351,7 @@ std::string Transcriber::text_of(std::span<const int32_t> tokens) const {
   std::vector<int32_t> text;
   for (const int32_t id : tokens)
     if (id < model_->files.tokens.end_of_text) text.push_back(id);
-  return model_->tokenizer.decode(text);
+  return model_->tokenizer->decode(text);
 }
 
 std::string Transcriber::text() const {
@@ -292,7 +368,7 @@ double Transcriber::done() const {
 std::vector<std::pair<std::string, float>> detect_language(const Whisper& model, const Array& samples) {
   const std::vector<float> sound = to_samples(samples);
   const SoundRange first{0, std::min<int64_t>(static_cast<int64_t>(sound.size()), kWindowSamples)};
-  WhisperDecoder decoder(model.weights, 1, 1);
+  WhisperDecoder decoder(*model.decoder, 1, 1);
   decoder.listen(0, encode_windows(model, sound, {&first, 1}).select(0, 0));
   const std::vector<float> probabilities = detect_languages(decoder, model.files, 1).front();
   std::vector<std::pair<std::string, float>> languages;

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,8 +18,11 @@ namespace gpukit::asr {
 /// A model in memory. Immutable; may be used by several threads at once.
 struct Whisper {
   WhisperFiles files;
-  WhisperWeights weights;
-  text::Tokenizer tokenizer;
+  std::shared_ptr<const WhisperWeights> encoder, decoder;  // the same, but where a caller joins two
+  std::optional<text::Tokenizer> tokenizer;
+
+  /// Throws ArgumentError for parts that do not fit each other.
+  void check() const;
 
   /// A folder, or the name of a model in the Hugging Face cache of this disk. Throws FileError, FormatError,
   /// OutOfMemoryError.
@@ -36,6 +40,9 @@ struct TranscribeOptions {
   std::string initial_prompt;
   bool word_timestamps = false;  // needs search.timestamps
   bool skip_silence = false;
+  /// Seconds of sound that a window hears, and how many of them are before where it begins: what is said there, by the
+  /// times of segments, is not given again.
+  double chunk_length = 30, overlap = 0;
   /// Windows that are written down at once. Above 1 the recording is cut at quiet places first, and no window knows
   /// of the text before it.
   int64_t batch_size = 1;
@@ -75,7 +82,8 @@ class Transcriber {
  private:
   /// A part of the recording whose windows follow each other.
   struct Track {
-    SoundRange left;  // what is still to be heard
+    SoundRange left;    // what is still to be heard
+    int64_t begin = 0;  // of all of it
     std::vector<Segment> segments;
   };
   struct Heard {
@@ -85,16 +93,21 @@ class Transcriber {
     bool accepted = false;
   };
 
-  WhisperDecoder& decoder(int64_t group);
+  WhisperSearch& search(int64_t group);
+  /// What a window hears: from before the track's place to its end.
+  SoundRange window_of(const Track& track) const;
+  int64_t place_after(const SoundRange& window, int64_t track_end, int64_t place, bool whole) const;
   void listen(std::span<Track* const> tracks);
   void find_language(int64_t windows);
   std::vector<int32_t> prompt() const;
   std::vector<Heard> hear(std::span<Track* const> tracks);
   bool is_silence(const Heard& heard) const;
+  /// Moves the segments of tracks that are over, and of the first that is not, to the result.
+  void give_tracks();
   /// Adds the segments of a window and moves on behind them.
-  void advance(Track& track, const Heard& heard, int32_t window);
-  std::vector<Segment> split(const Heard& heard, int64_t offset, int64_t samples, int64_t& used) const;
-  void add_words(std::vector<Segment>& segments, int32_t window, int64_t offset, int64_t samples);
+  void advance(Track& track, const Heard& heard, int32_t number);
+  std::vector<Segment> split(const Heard& heard, const Track& track, int64_t& next) const;
+  void add_words(std::vector<Segment>& segments, int32_t number, const SoundRange& window);
   std::string text_of(std::span<const int32_t> tokens) const;
 
   const std::shared_ptr<const Whisper> model_;
@@ -104,10 +117,10 @@ class Transcriber {
   size_t first_open_ = 0;  // tracks before it are over and their segments given
   std::string language_;
   std::vector<Segment> segments_;
-  std::vector<int32_t> context_;                                               // tokens of the text so far
-  size_t context_begin_ = 0;                                                   // what counts of them
-  Array encoded_;                                                              // of the windows of this step
-  std::vector<std::pair<int64_t, std::unique_ptr<WhisperDecoder>>> decoders_;  // by group
+  std::vector<int32_t> initial_;                                              // tokens of the initial prompt
+  std::vector<int32_t> context_;                                              // with those of the text before
+  Array encoded_;                                                             // of the windows of this step
+  std::vector<std::pair<int64_t, std::unique_ptr<WhisperSearch>>> searches_;  // by group
 };
 
 /// One channel of sound as Whisper takes it, on the host: NaN and infinities are 0. Throws ShapeError, DTypeError.

@@ -15,7 +15,6 @@
 #include "gpukit/ops/norm/norm.h"
 #include "gpukit/ops/rope/rope.h"
 #include "gpukit/ops/softmax/softmax.h"
-#include "gpukit/runtime/transfer.h"
 
 namespace gpukit::asr {
 namespace {
@@ -34,35 +33,54 @@ void project_onto(const Array& residual, const Array& x, const LinearWeights& we
   linear(x, weights.weight, {.bias = weights.bias, .residual = residual}, &residual);
 }
 
+/// Self-attention, and the query of what listens to the sound.
+void decode_self(const DecoderLayer& layer, const DecoderPass& pass, const KvCache& self) {
+  project(normalize(pass.x, layer.attention_norm, pass.h), layer.qkv, pass.qkv);
+  qkv_rope_append(pass.qkv, pass.q, self, pass.sequences, pass.positions, {});
+  attention_over_cache(pass.q, self, pass.sequences, pass.positions, {}, &pass.mixed);
+  project_onto(pass.x, pass.mixed.reshape_view(pass.x.shape()), layer.out);
+  project(normalize(pass.x, layer.cross_norm, pass.h), layer.cross_q, pass.q.reshape_view(pass.x.shape()));
+}
+
+/// The rest of a layer.
+void decode_cross(const DecoderLayer& layer, const DecoderPass& pass, const KvCache& cross) {
+  attention_over_cache(pass.q, cross, pass.windows, pass.last_keys, {}, &pass.mixed);
+  project_onto(pass.x, pass.mixed.reshape_view(pass.x.shape()), layer.cross_out);
+  project(normalize(pass.x, layer.mlp_norm, pass.h), layer.fc1, pass.wide);
+  gelu_erf(pass.wide, &pass.wide);
+  project_onto(pass.x, pass.wide, layer.fc2);
+}
+
 }  // namespace
 
-/// Every array of a pass, so that a replay finds them where the capture did.
-struct WhisperDecoder::Pass {
-  Array inputs;                                            // int32 [5, tokens], the rows below
-  Array ids, positions, sequences, windows, last_keys;     // int32 [tokens]
-  Array rows;                                              // int32 [rows]
-  Array x, h, places, wide, chosen, logits, float_logits;  // logits: [rows, vocab]
-  Array qkv, q, mixed;                                     // q, mixed: [tokens, heads, dim]
+DecoderPass DecoderPass::allocate(const WhisperWeights& w, int64_t tokens, int64_t rows) {
+  const WhisperConfig& c = w.config;
+  const auto make = [&](const Dims& shape) { return Array::empty(shape, w.dtype, w.device); };
+  DecoderPass pass;
+  pass.x = make({tokens, c.d_model});
+  pass.h = make(pass.x.shape());
+  pass.places = make(pass.x.shape());
+  pass.wide = make({tokens, c.decoder_ffn_dim});
+  pass.qkv = make({tokens, 3 * c.d_model});
+  pass.q = make({tokens, c.decoder_attention_heads, c.d_model / c.decoder_attention_heads});
+  pass.mixed = make(pass.q.shape());
+  pass.chosen = make({rows, c.d_model});
+  pass.logits = make({rows, c.vocab_size});
+  return pass;
+}
 
-  Pass(const WhisperWeights& w, int64_t tokens, int64_t num_rows) {
-    const WhisperConfig& c = w.config;
-    const auto make = [&](const Dims& shape) { return Array::empty(shape, w.dtype, w.device); };
-    inputs = Array::empty({5, tokens}, DType::int32, w.device);
-    for (int64_t i = 0; Array * row : {&ids, &positions, &sequences, &windows, &last_keys})
-      *row = inputs.select(0, i++);
-    rows = Array::empty({num_rows}, DType::int32, w.device);
-    x = make({tokens, c.d_model});
-    h = make(x.shape());
-    places = make(x.shape());
-    wide = make({tokens, c.decoder_ffn_dim});
-    chosen = make({num_rows, c.d_model});
-    logits = make({num_rows, c.vocab_size});
-    float_logits = w.dtype == DType::float32 ? logits : Array::empty(logits.shape(), DType::float32, w.device);
-    qkv = make({tokens, 3 * c.d_model});
-    q = make({tokens, c.decoder_attention_heads, c.d_model / c.decoder_attention_heads});
-    mixed = make(q.shape());
-  }
-};
+DecoderPass DecoderPass::first(int64_t tokens) const {
+  DecoderPass part = *this;
+  for (Array* array :
+       {&part.x, &part.h, &part.places, &part.wide, &part.qkv, &part.q, &part.mixed, &part.chosen, &part.logits})
+    *array = array->narrow(0, 0, tokens);
+  return part;
+}
+
+void decode_layer(const DecoderLayer& layer, const DecoderPass& pass, const KvCache& self, const KvCache& cross) {
+  decode_self(layer, pass, self);
+  decode_cross(layer, pass, cross);
+}
 
 WhisperDecoder::WhisperDecoder(const WhisperWeights& weights, int64_t windows, int64_t sequences)
     : weights_(weights), windows_(windows), sequences_(sequences) {
@@ -80,8 +98,6 @@ WhisperDecoder::WhisperDecoder(const WhisperWeights& weights, int64_t windows, i
   }
 }
 
-WhisperDecoder::~WhisperDecoder() = default;
-
 void WhisperDecoder::listen(int64_t window, const Array& encoded) {
   const WhisperConfig& c = weights_.config;
   if (window < 0 || window >= windows_) throw OutOfRangeError("WhisperDecoder.listen", window, windows_);
@@ -97,24 +113,37 @@ void WhisperDecoder::listen(int64_t window, const Array& encoded) {
   }
 }
 
-void WhisperDecoder::fill(Pass& pass, std::span<const DecoderToken> tokens, std::span<const int32_t> rows) const {
+void WhisperDecoder::check(const DecoderToken& token) const {
   const WhisperConfig& c = weights_.config;
+  const auto within = [](int64_t value, int64_t least, int64_t limit) {
+    if (value < least || value >= limit) throw OutOfRangeError("WhisperDecoder", value, limit);
+  };
+  within(token.id, 0, c.vocab_size);
+  within(token.position, 0, c.max_target_positions);
+  within(token.sequence, -1, sequences_);
+  within(token.window, -1, windows_);
+}
+
+DecoderPass WhisperDecoder::prepare(std::span<const DecoderToken> tokens, std::span<const int32_t> rows) const {
   const size_t n = tokens.size();
   std::vector<int32_t> values(5 * n);
   for (size_t i = 0; i < n; ++i) {
-    const DecoderToken& token = tokens[i];
-    const auto check = [](int64_t value, int64_t least, int64_t limit) {
-      if (value < least || value >= limit) throw OutOfRangeError("WhisperDecoder.forward", value, limit);
-      return static_cast<int32_t>(value);
-    };
-    values[i] = check(token.id, 0, c.vocab_size);
-    values[n + i] = check(token.position, 0, c.max_target_positions);
-    values[2 * n + i] = check(token.sequence, -1, sequences_);
-    values[3 * n + i] = check(token.window, -1, windows_);
-    values[4 * n + i] = static_cast<int32_t>(c.max_source_positions - 1);
+    check(tokens[i]);
+    values[i] = tokens[i].id;
+    values[n + i] = tokens[i].position;
+    values[2 * n + i] = tokens[i].sequence;
+    values[3 * n + i] = tokens[i].window;
+    values[4 * n + i] = static_cast<int32_t>(weights_.config.max_source_positions - 1);
   }
-  runtime::copy_from_host(write(pass.inputs), values.data(), values.size() * sizeof(int32_t));
-  runtime::copy_from_host(write(pass.rows), rows.data(), rows.size_bytes());
+  const auto count = static_cast<int64_t>(n);
+  for (const int32_t row : rows)
+    if (row < 0 || row >= count) throw OutOfRangeError("WhisperDecoder", row, count);
+  DecoderPass pass = DecoderPass::allocate(weights_, count, static_cast<int64_t>(rows.size()));
+  const Array inputs = from_host(values.data(), {5, count}, DType::int32, weights_.device);
+  for (int64_t i = 0; Array * row : {&pass.ids, &pass.positions, &pass.sequences, &pass.windows, &pass.last_keys})
+    *row = inputs.select(0, i++);
+  pass.rows = from_host(rows.data(), {static_cast<int64_t>(rows.size())}, DType::int32, weights_.device);
+  return pass;
 }
 
 struct WhisperDecoder::Look {
@@ -123,60 +152,26 @@ struct WhisperDecoder::Look {
   Array out;  // float32 [heads, tokens, positions]
 };
 
-void WhisperDecoder::run(Pass& pass, const Look* look) const {
+void WhisperDecoder::run(const DecoderPass& pass, const Look* look) const {
   embedding(weights_.token_table, pass.ids, &pass.x);
   embedding(weights_.decoder_positions, pass.positions, &pass.places);
   add(pass.x, pass.places, &pass.x);
-  const Array mixed = pass.mixed.reshape_view(pass.x.shape()), q = pass.q.reshape_view(pass.x.shape());
   for (size_t i = 0; i < weights_.decoder.size(); ++i) {
-    const DecoderLayer& layer = weights_.decoder[i];
-    project(normalize(pass.x, layer.attention_norm, pass.h), layer.qkv, pass.qkv);
-    qkv_rope_append(pass.qkv, pass.q, self_[i], pass.sequences, pass.positions, {});
-    attention_over_cache(pass.q, self_[i], pass.sequences, pass.positions, {}, &pass.mixed);
-    project_onto(pass.x, mixed, layer.out);
-    project(normalize(pass.x, layer.cross_norm, pass.h), layer.cross_q, q);
+    decode_self(weights_.decoder[i], pass, self_[i]);
     if (look != nullptr) note(*look, pass, i);
-    attention_over_cache(pass.q, cross_[i], pass.windows, pass.last_keys, {}, &pass.mixed);
-    project_onto(pass.x, mixed, layer.cross_out);
-    project(normalize(pass.x, layer.mlp_norm, pass.h), layer.fc1, pass.wide);
-    gelu_erf(pass.wide, &pass.wide);
-    project_onto(pass.x, pass.wide, layer.fc2);
+    decode_cross(weights_.decoder[i], pass, cross_[i]);
   }
   if (look != nullptr) return;
-  embedding(pass.x, pass.rows, &pass.chosen);
-  normalize(pass.chosen, weights_.decoder_norm, pass.chosen);
+  if (pass.rows.defined()) embedding(pass.x, pass.rows, &pass.chosen);
+  normalize(pass.rows.defined() ? pass.chosen : pass.x, weights_.decoder_norm, pass.chosen);
   linear(pass.chosen, weights_.head, {}, &pass.logits);
-  if (pass.float_logits.dtype() != pass.logits.dtype()) copy_into(pass.float_logits, pass.logits);
 }
 
-std::span<const float> WhisperDecoder::forward(std::span<const DecoderToken> tokens, std::span<const int32_t> rows) {
-  if (tokens.empty() || rows.empty()) return {};
-  const auto num_tokens = static_cast<int64_t>(tokens.size()), num_rows = static_cast<int64_t>(rows.size());
-  for (const int32_t row : rows)
-    if (row < 0 || row >= num_tokens) throw OutOfRangeError("WhisperDecoder.forward", row, num_tokens);
-  bool is_step = num_tokens == sequences_ && num_rows == num_tokens;
-  for (int32_t i = 0; is_step && i < num_rows; ++i) is_step = rows[static_cast<size_t>(i)] == i;
-
-  std::unique_ptr<Pass> own;
-  if (is_step) {
-    if (step_ == nullptr) step_ = std::make_unique<Pass>(weights_, num_tokens, num_rows);
-    fill(*step_, tokens, rows);
-    if (graph_ == nullptr) {
-      auto graph = std::make_unique<runtime::Graph>(weights_.device);
-      runtime::ScopedCapture capture(*graph);
-      run(*step_);
-      capture.end();
-      graph_ = std::move(graph);
-    }
-    graph_->replay();
-  } else {
-    own = std::make_unique<Pass>(weights_, num_tokens, num_rows);
-    fill(*own, tokens, rows);
-    run(*own);
-  }
-  logits_.resize(static_cast<size_t>(num_rows * vocab_size()));
-  to_host(logits_.data(), (is_step ? *step_ : *own).float_logits, "WhisperDecoder.forward");
-  return logits_;
+Array WhisperDecoder::read(std::span<const DecoderToken> tokens, std::span<const int32_t> rows) {
+  if (tokens.empty() || rows.empty()) return Array::empty({0, vocab_size()}, weights_.dtype, weights_.device);
+  const DecoderPass pass = prepare(tokens, rows);
+  run(pass);
+  return pass.logits;
 }
 
 void WhisperDecoder::copy_sequence(int64_t from, int64_t to, int64_t tokens) {
@@ -186,7 +181,7 @@ void WhisperDecoder::copy_sequence(int64_t from, int64_t to, int64_t tokens) {
       copy_into(part->select(0, to).narrow(0, 0, tokens), part->select(0, from).narrow(0, 0, tokens));
 }
 
-void WhisperDecoder::note(const Look& look, const Pass& pass, size_t layer) const {
+void WhisperDecoder::note(const Look& look, const DecoderPass& pass, size_t layer) const {
   const double scale = 1.0 / std::sqrt(static_cast<double>(pass.q.shape(2)));
   for (size_t i = 0; i < look.heads.size(); ++i) {
     if (look.heads[i].first != static_cast<int64_t>(layer)) continue;
@@ -203,9 +198,8 @@ std::vector<float> WhisperDecoder::cross_attention(std::span<const DecoderToken>
                                                    std::span<const std::pair<int64_t, int64_t>> heads) {
   if (tokens.empty() || heads.empty()) return {};
   const auto num_tokens = static_cast<int64_t>(tokens.size());
-  Pass pass(weights_, num_tokens, 1);
   const int32_t first = 0;
-  fill(pass, tokens, {&first, 1});
+  const DecoderPass pass = prepare(tokens, {&first, 1});
   const Look look{heads, std::max(tokens.front().window, 0),
                   Array::empty({static_cast<int64_t>(heads.size()), num_tokens, weights_.config.max_source_positions},
                                DType::float32, weights_.device)};

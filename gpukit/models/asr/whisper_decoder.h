@@ -1,13 +1,13 @@
-// Whisper's decoder over caches that stay where they are: any tokens of any sequences in one pass, one graph a step.
+// Whisper's decoder over caches that stay where they are: any tokens of any sequences in one pass.
 #pragma once
 
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "gpukit/models/asr/whisper_weights.h"
 #include "gpukit/ops/kv_cache/kv_cache.h"
-#include "gpukit/runtime/graph.h"
 
 namespace gpukit::asr {
 
@@ -17,49 +17,62 @@ struct DecoderToken {
   int32_t sequence = -1, window = -1;  // -1: nothing, its logits are of no use
 };
 
+/// Every array of a pass over tokens, so that a replay finds them where the capture did.
+struct DecoderPass {
+  Array ids, positions, sequences, windows;  // int32 [tokens]
+  Array last_keys;                           // int32 [tokens]: the last position of the sound
+  Array rows;                                // int32: tokens whose logits are wanted; not defined(): all
+  Array x, h, places, wide, qkv, q, mixed;   // of the tokens; q, mixed: [tokens, heads, dim]
+  Array chosen, logits;                      // of the rows; logits: [rows, vocab] in the weights' dtype
+
+  /// All but the five of int32 [tokens] and `rows`.
+  static DecoderPass allocate(const WhisperWeights& weights, int64_t tokens, int64_t rows);
+  /// The same for the first of the tokens, which are the rows.
+  DecoderPass first(int64_t tokens) const;
+};
+
+/// One layer over pass.x, in place.
+void decode_layer(const DecoderLayer& layer, const DecoderPass& pass, const KvCache& self, const KvCache& cross);
+
 /// Holds the keys of `windows` pieces of sound and of `sequences` texts. For one thread at a time. The weights must
 /// outlive it.
 class WhisperDecoder {
  public:
   WhisperDecoder(const WhisperWeights& weights, int64_t windows, int64_t sequences);
-  ~WhisperDecoder();
   WhisperDecoder(const WhisperDecoder&) = delete;
   WhisperDecoder& operator=(const WhisperDecoder&) = delete;
 
+  const WhisperWeights& weights() const { return weights_; }
   int64_t num_windows() const { return windows_; }
   int64_t num_sequences() const { return sequences_; }
   int64_t vocab_size() const { return weights_.config.vocab_size; }
-  /// Whether a step should have a row for every sequence, so that one graph serves: on a GPU, where idle rows cost
-  /// nothing.
-  bool wants_full_steps() const { return weights_.device.kind == DeviceKind::cuda; }
   /// Computes the cross keys of a window from its encoder output [max_source_positions, d].
   void listen(int64_t window, const Array& encoded);
 
-  /// Reads tokens, writing their keys to the caches, and gives the logits of `rows` of them: float32 [rows, vocab] that
-  /// stay until the next call. Waits. A token's logits do not depend on the other sequences. As many tokens as there
-  /// are sequences with rows 0, 1, ... are a step, which is captured once and replayed.
-  std::span<const float> forward(std::span<const DecoderToken> tokens, std::span<const int32_t> rows);
+  /// Reads tokens, writing their keys to the caches: logits [rows, vocab] of `rows` of them, in the weights' dtype. A
+  /// token's logits do not depend on the other sequences. Does not wait.
+  Array read(std::span<const DecoderToken> tokens, std::span<const int32_t> rows);
+  /// The same over arrays that lie on the device.
+  void run(const DecoderPass& pass) const { run(pass, nullptr); }
+  /// Throws OutOfRangeError for a token that the model, or a place that the caches do not have.
+  void check(const DecoderToken& token) const;
   /// The keys of the first `tokens` tokens of a sequence become those of another one.
   void copy_sequence(int64_t from, int64_t to, int64_t tokens);
 
   /// How much each token of one text looks at each position of its sound: probabilities [heads, tokens, positions] of
-  /// (layer, head) pairs, on the host. Reads the tokens as forward does.
+  /// (layer, head) pairs, on the host. Reads the tokens as read does.
   std::vector<float> cross_attention(std::span<const DecoderToken> tokens,
                                      std::span<const std::pair<int64_t, int64_t>> heads);
 
  private:
-  struct Pass;  // the buffers of a pass over so many tokens
   struct Look;  // what cross_attention asks for
-  void fill(Pass& pass, std::span<const DecoderToken> tokens, std::span<const int32_t> rows) const;
-  void run(Pass& pass, const Look* look = nullptr) const;
-  void note(const Look& look, const Pass& pass, size_t layer) const;
+  DecoderPass prepare(std::span<const DecoderToken> tokens, std::span<const int32_t> rows) const;
+  void run(const DecoderPass& pass, const Look* look) const;
+  void note(const Look& look, const DecoderPass& pass, size_t layer) const;
 
   const WhisperWeights& weights_;
   const int64_t windows_, sequences_;
   std::vector<KvCache> self_, cross_;  // by layer
-  std::unique_ptr<Pass> step_;
-  std::unique_ptr<runtime::Graph> graph_;
-  std::vector<float> logits_;
 };
 
 }  // namespace gpukit::asr

@@ -35,7 +35,37 @@ void embed(const WhisperWeights& w, const Array& mel, const Array& out) {
   add(out, w.encoder_positions, &out);
 }
 
+/// What the layers make and use up.
+struct EncoderRoom {
+  Array h, mixed, qkv, wide;
+  EncoderRoom(const Array& x, int64_t heads, int64_t ffn) {
+    const auto make = [&](const Dims& shape) { return Array::empty(shape, x.dtype(), x.device()); };
+    const int64_t batch = x.shape(0), length = x.shape(1), d = x.shape(2);
+    h = make(x.shape());
+    mixed = make({batch, length, heads, d / heads});
+    qkv = make({batch, length, 3 * d});
+    wide = make({batch, length, ffn});
+  }
+};
+
+void encode_layer(const EncoderLayer& layer, const EncoderRoom& room, const Array& x) {
+  const int64_t d = x.shape(2);
+  const auto part = [&](int64_t i) { return room.qkv.narrow(2, i * d, d).reshape_view(room.mixed.shape()); };
+  layernorm(x, layer.attention_norm.gamma, layer.attention_norm.beta, kNormEps, &room.h);
+  linear(room.h, layer.qkv.weight, {.bias = layer.qkv.bias}, &room.qkv);
+  attention(part(0), part(1), part(2), {}, &room.mixed);
+  linear(room.mixed.reshape_view(x.shape()), layer.out.weight, {.bias = layer.out.bias, .residual = x}, &x);
+  layernorm(x, layer.mlp_norm.gamma, layer.mlp_norm.beta, kNormEps, &room.h);
+  linear(room.h, layer.fc1.weight, {.bias = layer.fc1.bias}, &room.wide);
+  gelu_erf(room.wide, &room.wide);
+  linear(room.wide, layer.fc2.weight, {.bias = layer.fc2.bias, .residual = x}, &x);
+}
+
 }  // namespace
+
+void encode_layer(const EncoderLayer& layer, int64_t heads, const Array& x) {
+  encode_layer(layer, EncoderRoom(x, heads, layer.fc1.weight.rows()), x);
+}
 
 Array encode(const WhisperWeights& w, const Array& mel) {
   const WhisperConfig& c = w.config;
@@ -53,22 +83,10 @@ Array encode(const WhisperWeights& w, const Array& mel) {
   const Array x = Array::empty({batch, length, d}, w.dtype, w.device);
   for (int64_t i = 0; i < batch; ++i) embed(w, mel.select(0, i), x.select(0, i));
 
-  const Array h = Array::empty_like(x), mixed = Array::empty({batch, length, heads, d / heads}, w.dtype, w.device);
-  const Array qkv = Array::empty({batch, length, 3 * d}, w.dtype, w.device);
-  const Array wide = Array::empty({batch, length, c.encoder_ffn_dim}, w.dtype, w.device);
-  const auto part = [&](int64_t i) { return qkv.narrow(2, i * d, d).reshape_view(mixed.shape()); };
-  for (const EncoderLayer& layer : w.encoder) {
-    layernorm(x, layer.attention_norm.gamma, layer.attention_norm.beta, kNormEps, &h);
-    linear(h, layer.qkv.weight, {.bias = layer.qkv.bias}, &qkv);
-    attention(part(0), part(1), part(2), {}, &mixed);
-    linear(mixed.reshape_view(x.shape()), layer.out.weight, {.bias = layer.out.bias, .residual = x}, &x);
-    layernorm(x, layer.mlp_norm.gamma, layer.mlp_norm.beta, kNormEps, &h);
-    linear(h, layer.fc1.weight, {.bias = layer.fc1.bias}, &wide);
-    gelu_erf(wide, &wide);
-    linear(wide, layer.fc2.weight, {.bias = layer.fc2.bias, .residual = x}, &x);
-  }
-  layernorm(x, w.encoder_norm.gamma, w.encoder_norm.beta, kNormEps, &h);
-  return h;
+  const EncoderRoom room(x, heads, c.encoder_ffn_dim);
+  for (const EncoderLayer& layer : w.encoder) encode_layer(layer, room, x);
+  layernorm(x, w.encoder_norm.gamma, w.encoder_norm.beta, kNormEps, &room.h);
+  return room.h;
 }
 
 }  // namespace gpukit::asr

@@ -10,4 +10,7 @@ namespace gpukit::asr {
 /// DTypeError, DeviceError.
 Array encode(const WhisperWeights& weights, const Array& mel);
 
+/// One layer: x [batch, positions, d_model] in the weights' dtype, in place. Throws as encode.
+void encode_layer(const EncoderLayer& layer, int64_t heads, const Array& x);
+
 }  // namespace gpukit::asr

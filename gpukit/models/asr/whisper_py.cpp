@@ -1,5 +1,6 @@
 #include "gpukit/models/asr/whisper.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -96,7 +97,8 @@ void bind_transcriber(nb::module_& m) {
              int64_t beam_size, int64_t best_of, double patience, double length_penalty, bool timestamps,
              bool word_timestamps, nb::typed<nb::handle, nb::str> initial_prompt, bool condition_on_previous_text,
              AnyArg compression_ratio_threshold, AnyArg logprob_threshold, AnyArg no_speech_threshold,
-             bool skip_silence, int64_t batch_size, bool suppress_tokens, uint64_t seed) {
+             bool skip_silence, int64_t batch_size, bool suppress_tokens, uint64_t seed, double chunk_length,
+             double overlap, std::optional<bool> graphs) {
             const Array& sound = to_array(kOp, "samples", samples);
             TranscribeOptions o;
             o.language = to_optional_text("language", language);
@@ -109,7 +111,8 @@ void bind_transcriber(nb::module_& m) {
                         .timestamps = timestamps,
                         .suppress = suppress_tokens,
                         .max_length = max_length,
-                        .seed = seed};
+                        .seed = seed,
+                        .graphs = graphs};
             o.compression_ratio_threshold = to_optional_number(compression_ratio_threshold);
             o.logprob_threshold = to_optional_number(logprob_threshold);
             o.no_speech_threshold = to_optional_number(no_speech_threshold);
@@ -118,6 +121,8 @@ void bind_transcriber(nb::module_& m) {
             o.word_timestamps = word_timestamps;
             o.skip_silence = skip_silence;
             o.batch_size = batch_size;
+            o.chunk_length = chunk_length;
+            o.overlap = overlap;
             CallScope scope;
             new (self) Transcriber(model.model, sound, std::move(o));
           },
@@ -127,7 +132,7 @@ void bind_transcriber(nb::module_& m) {
           "initial_prompt"_a = nb::none(), "condition_on_previous_text"_a = true,
           nb::arg("compression_ratio_threshold").none() = 2.4, nb::arg("logprob_threshold").none() = -1.0,
           nb::arg("no_speech_threshold").none() = 0.6, "skip_silence"_a = false, "batch_size"_a = 1,
-          "suppress_tokens"_a = true, "seed"_a = 0)
+          "suppress_tokens"_a = true, "seed"_a = 0, "chunk_length"_a = 30.0, "overlap"_a = 0.0, "graphs"_a = nb::none())
       .def(
           "step", [](Transcriber& self) { return in_scope([&] { return self.step(); }); },
           "Writes down up to batch_size windows. False when nothing is left.")
@@ -137,6 +142,35 @@ void bind_transcriber(nb::module_& m) {
       .def_prop_ro("language", &Transcriber::language, "`en`; empty until it is known.")
       .def_prop_ro("duration", &Transcriber::duration, "Seconds of the recording.")
       .def_prop_ro("done", &Transcriber::done, "Seconds that are behind it.");
+}
+
+void bind_rules(nb::module_& m) {
+  const auto rules_of = [](int64_t end_of_text, int64_t no_timestamps, int64_t timestamp_begin,
+                           int64_t max_initial_timestamp, bool timestamps) {
+    return WhisperRules{end_of_text, no_timestamps, timestamp_begin, max_initial_timestamp, timestamps};
+  };
+  m.def(
+      "whisper_mask",
+      [=](const ArrayObject& logits, const ArrayObject& texts, const ArrayObject& suppressed, int64_t end_of_text,
+          int64_t no_timestamps, int64_t timestamp_begin, int64_t max_initial_timestamp, bool timestamps) {
+        const Array &l = to_array("whisper_mask", "logits", logits), &t = to_array("whisper_mask", "texts", texts),
+                    &s = to_array("whisper_mask", "suppressed", suppressed);
+        CallScope scope;
+        whisper_mask(l, t, s, rules_of(end_of_text, no_timestamps, timestamp_begin, max_initial_timestamp, timestamps));
+      },
+      "logits"_a, "texts"_a, "suppressed"_a, nb::kw_only(), "end_of_text"_a, "no_timestamps"_a, "timestamp_begin"_a,
+      "max_initial_timestamp"_a = 50, "timestamps"_a = true, "What may not be said next becomes -inf, in place.");
+  m.def(
+      "whisper_advance",
+      [=](const ArrayObject& texts, const ArrayObject& tokens, int64_t end_of_text, int64_t no_timestamps,
+          int64_t timestamp_begin) {
+        const Array &t = to_array("whisper_advance", "texts", texts),
+                    &c = to_array("whisper_advance", "tokens", tokens);
+        CallScope scope;
+        whisper_advance(t, c, rules_of(end_of_text, no_timestamps, timestamp_begin, 50, true));
+      },
+      "texts"_a, "tokens"_a, nb::kw_only(), "end_of_text"_a, "no_timestamps"_a, "timestamp_begin"_a,
+      "The chosen tokens become those to be read, in place.");
 }
 
 void bind_stream(nb::module_& m) {
@@ -183,32 +217,6 @@ void bind_whisper(nb::module_& parent) {
   using namespace python;
   nb::module_ m = parent.def_submodule("_asr", "The functions of pygpukit.asr; internal.");
   bind_results(m);
-  nb::class_<PyModel>(m, "Whisper", "A model in memory with its tokenizer.")
-      .def(
-          "__init__",
-          [](PyModel* self, PathArg path, DeviceArg device, DTypeArg dtype, DTypeArg quantize) {
-            const std::string where = to_path("WhisperModel", path);
-            const WhisperLoadOptions options = to_load_options(device, dtype, quantize);
-            new (self) PyModel{in_scope([&] { return Whisper::open(where, options); })};
-          },
-          "path"_a, "device"_a = nb::none(), "dtype"_a = nb::none(), "quantize"_a = nb::none())
-      .def_prop_ro("config", [](const PyModel& self) { return self.model->files.config; })
-      .def_prop_ro("weights",
-                   [](const PyModel& self) {
-                     // Shares ownership with the model.
-                     return std::shared_ptr<WhisperWeights>(self.model,
-                                                            const_cast<WhisperWeights*>(&self.model->weights));
-                   })
-      .def_prop_ro("languages",
-                   [](const PyModel& self) {
-                     std::vector<std::string> codes;
-                     for (const auto& [code, id] : self.model->files.tokens.languages) codes.push_back(code);
-                     return codes;
-                   })
-      .def("detect_language", &languages_of, "samples"_a,
-           "(code, probability) of each language, likeliest first, by the first 30 s.");
-  bind_transcriber(m);
-  bind_stream(m);
   nb::class_<PyTokenizer>(m, "WhisperTokenizer", "Text to token ids and back.")
       .def(
           "__init__",
@@ -233,6 +241,41 @@ void bind_whisper(nb::module_& parent) {
             return self.tokenizer.decode(tokens, skip_special_tokens);
           },
           "ids"_a, "skip_special_tokens"_a = true);
+  nb::class_<PyModel>(m, "Whisper", "A model in memory with its tokenizer.")
+      .def(
+          "__init__",
+          [](PyModel* self, PathArg path, DeviceArg device, DTypeArg dtype, DTypeArg quantize) {
+            const std::string where = to_path("WhisperModel", path);
+            const WhisperLoadOptions options = to_load_options(device, dtype, quantize);
+            new (self) PyModel{in_scope([&] { return Whisper::open(where, options); })};
+          },
+          "path"_a, "device"_a = nb::none(), "dtype"_a = nb::none(), "quantize"_a = nb::none())
+      .def_prop_ro("config", [](const PyModel& self) { return self.model->files.config; })
+      .def_static(
+          "from_parts",
+          [](const WhisperConfig& config, const PyEncoder& encoder, const PyDecoder& decoder,
+             const PyTokenizer* tokenizer) {
+            auto made = std::make_shared<Whisper>(Whisper{files_of(config), encoder.weights, decoder.weights, {}});
+            if (tokenizer != nullptr) made->tokenizer = tokenizer->tokenizer;
+            made->check();
+            return PyModel{std::move(made)};
+          },
+          "config"_a, "encoder"_a, "decoder"_a, "tokenizer"_a = nb::none())
+      .def_prop_ro("encoder", [](const PyModel& self) { return PyEncoder{self.model->encoder}; })
+      .def_prop_ro("decoder", [](const PyModel& self) { return PyDecoder{self.model->decoder}; })
+      .def_prop_ro("weights",
+                   [](const PyModel& self) { return std::const_pointer_cast<WhisperWeights>(self.model->encoder); })
+      .def_prop_ro("languages",
+                   [](const PyModel& self) {
+                     std::vector<std::string> codes;
+                     for (const auto& [code, id] : self.model->files.tokens.languages) codes.push_back(code);
+                     return codes;
+                   })
+      .def("detect_language", &languages_of, "samples"_a,
+           "(code, probability) of each language, likeliest first, by the first 30 s.");
+  bind_transcriber(m);
+  bind_stream(m);
+  bind_rules(m);
   m.def(
       "compression_ratio", [](StringArg text) { return compression_ratio(to_text("compression_ratio", "text", text)); },
       "text"_a, "How far a text can be compressed.");

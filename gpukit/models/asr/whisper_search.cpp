@@ -2,46 +2,28 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <numeric>
+#include <utility>
 
+#include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
+#include "gpukit/ops/elementwise/cast.h"
+#include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/softmax/softmax.h"
 
 namespace gpukit::asr {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
-
-/// log of the sum of exponentials; -inf when nothing is possible.
-double log_sum(std::span<const float> logits) {
-  const float top = logits.empty() ? kNever : *std::max_element(logits.begin(), logits.end());
-  if (top == kNever) return kNever;
-  double sum = 0;
-  for (const float l : logits) sum += std::exp(static_cast<double>(l) - top);
-  return top + std::log(sum);
-}
-
-/// A number in [0, 1) that follows from its arguments alone.
-double uniform(uint64_t seed, uint64_t stream, uint64_t draw, uint64_t step) {
+/// A seed for each text of a window.
+uint64_t mix(uint64_t seed, uint64_t stream, uint64_t draw) {
   uint64_t x = seed;
-  for (const uint64_t part : {stream, draw, step}) {
+  for (const uint64_t part : {stream, draw}) {
     x += part + 0x9e3779b97f4a7c15;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
     x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
     x ^= x >> 31;
   }
-  return static_cast<double>(x >> 11) * 0x1p-53;
-}
-
-/// Equal ones at the border all stay.
-void keep_top(std::span<float> logits, size_t count) {
-  if (count >= logits.size()) return;
-  std::vector<float> sorted(logits.begin(), logits.end());
-  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(count - 1), sorted.end(),
-                   std::greater<>());
-  for (float& l : logits)
-    if (l < sorted[count - 1]) l = kNever;
+  return x;
 }
 
 /// One text under way.
@@ -54,14 +36,8 @@ struct Text {
 /// The texts of one window.
 class Group {
  public:
-  Group(const SearchJob& job, int64_t number, const WhisperTokens& tokens, const SearchRules& rules,
-        const SearchOptions& options, int64_t limit)
-      : job_(job),
-        number_(number),
-        limit_(limit),
-        end_(static_cast<int32_t>(tokens.end_of_text)),
-        rules_(rules),
-        options_(options) {
+  Group(const SearchJob& job, int64_t number, const WhisperTokens& tokens, const SearchOptions& options, int64_t limit)
+      : job_(job), number_(number), limit_(limit), tokens_(tokens), options_(options) {
     texts_.resize(static_cast<size_t>(options.group()));
   }
 
@@ -71,19 +47,34 @@ class Group {
   size_t size() const { return texts_.size(); }
   bool over() const { return over_; }
   bool running(size_t text) const { return !over_ && !texts_[text].ended; }
-  /// The token that was chosen last, to be read next.
-  DecoderToken last(size_t text) const {
-    const auto& tokens = texts_[text].tokens;
-    return {tokens.back(), static_cast<int32_t>(job_.prompt.size() + tokens.size() - 1), sequence(text),
-            static_cast<int32_t>(job_.window)};
+  /// Of which the first tokens are chosen apart: beams begin as one text.
+  size_t num_first() const { return is_beam_search() ? 1 : texts_.size(); }
+  /// What stands last, to be read next.
+  TextRow row(size_t text) const {
+    const std::vector<int32_t>& t = texts_[text].tokens;
+    const size_t n = t.size();
+    TextRow row;
+    row.token = {n > 0 ? t.back() : job_.prompt.back(), static_cast<int32_t>(job_.prompt.size() + n) - 1,
+                 sequence(text), static_cast<int32_t>(job_.window)};
+    row.length = static_cast<int32_t>(n);
+    const bool last = n == 0 || tokens_.is_timestamp(t[n - 1]), before = n < 2 || tokens_.is_timestamp(t[n - 2]);
+    row.kinds = (last ? 1 : 0) | (before ? 2 : 0);
+    for (size_t i = n; i-- > 0 && row.latest < 0;)
+      if (tokens_.is_timestamp(t[i])) row.latest = t[i];
+    row.limit = static_cast<int32_t>(limit_);
+    row.seed = mix(options_.seed, job_.stream, text);
+    return row;
   }
 
-  /// `logits(i)`: of text i; before the first token all have those of text 0.
-  template <typename Logits>
-  void advance(WhisperDecoder& decoder, Logits&& logits) {
-    if (options_.temperature <= 0 && options_.beam_size > 1) return advance_beams(decoder, logits);
-    for (size_t i = 0; i < texts_.size(); ++i)
-      if (running(i)) draw(i, logits(i));
+  /// `row(i)`: where the choice for text i stands.
+  template <typename Row>
+  void advance(WhisperDecoder& decoder, const Choice& choice, Row&& row) {
+    if (is_beam_search()) return advance_beams(decoder, choice, row);
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      if (!running(i)) continue;
+      const size_t at = row(i);
+      take(texts_[i], choice.tokens[at], static_cast<double>(choice.logprobs[at]));
+    }
     over_ = std::all_of(texts_.begin(), texts_.end(), [](const Text& t) { return t.ended; }) || is_full();
   }
 
@@ -96,6 +87,8 @@ class Group {
   }
 
  private:
+  bool is_beam_search() const { return options_.temperature <= 0 && options_.beam_size > 1; }
+
   /// Texts under way are equally long: none may grow.
   bool is_full() const {
     size_t longest = 0;
@@ -109,34 +102,15 @@ class Group {
     return text.logprob / (options_.length_penalty < 0 ? length : std::pow((5 + length) / 6, options_.length_penalty));
   }
 
+  int32_t end() const { return static_cast<int32_t>(tokens_.end_of_text); }
+
   void take(Text& text, int32_t token, double logprob) {
+    if (token < 0) throw Error("transcribe: the model gave no number for any token that may come next (NaN)");
     text.logprob += logprob;
-    if (token == end_)
+    if (token == end())
       text.ended = true;
     else
       text.tokens.push_back(token);
-  }
-
-  void draw(size_t i, std::span<float> logits) {
-    Text& text = texts_[i];
-    rules_.apply(logits, text.tokens);
-    size_t chosen = static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-    const double total = log_sum(logits);
-    if (options_.temperature > 0) {
-      const double top = logits[chosen];
-      const auto weight = [&](float l) { return std::exp((static_cast<double>(l) - top) / options_.temperature); };
-      if (options_.top_k > 0) keep_top(logits, static_cast<size_t>(options_.top_k));
-      double sum = 0;
-      for (const float l : logits) sum += weight(l);
-      double left = sum * uniform(options_.seed, job_.stream, i, text.tokens.size());
-      for (size_t id = 0; id < logits.size(); ++id) {
-        const double w = weight(logits[id]);
-        if (w == 0) continue;
-        chosen = id;
-        if ((left -= w) < 0) break;
-      }
-    }
-    take(text, static_cast<int32_t>(chosen), logits[chosen] - total);
   }
 
   struct Candidate {
@@ -145,29 +119,18 @@ class Group {
     double logprob;  // of the whole text
   };
 
-  template <typename Logits>
-  void advance_beams(WhisperDecoder& decoder, Logits&& logits) {
+  template <typename Row>
+  void advance_beams(WhisperDecoder& decoder, const Choice& choice, Row&& row) {
     const size_t beams = texts_.size();
     std::vector<Candidate> candidates;
     const size_t parents = texts_[0].tokens.empty() ? 1 : beams;  // at first all are the same
-    std::vector<int32_t> ids;
+    const size_t top = choice.top_ids.size() / choice.tokens.size();
     for (size_t p = 0; p < parents; ++p) {
-      const std::span<float> l = logits(p);
-      rules_.apply(l, texts_[p].tokens);
-      const double total = log_sum(l);
-      ids.resize(l.size());
-      std::iota(ids.begin(), ids.end(), 0);
-      const auto better = [&](int32_t a, int32_t b) {
-        const float x = l[static_cast<size_t>(a)], y = l[static_cast<size_t>(b)];
-        return x != y ? x > y : a < b;
-      };
-      const auto count = static_cast<std::ptrdiff_t>(std::min(beams + 1, ids.size()));
-      std::partial_sort(ids.begin(), ids.begin() + count, ids.end(), better);
-      for (std::ptrdiff_t i = 0; i < count; ++i) {
-        const int32_t id = ids[static_cast<size_t>(i)];
-        if (l[static_cast<size_t>(id)] != kNever)
-          candidates.push_back({p, id, texts_[p].logprob + l[static_cast<size_t>(id)] - total});
-      }
+      const size_t at = row(p);
+      if (choice.tokens[at] < 0) take(texts_[p], choice.tokens[at], 0);
+      for (size_t i = at * top; i < (at + 1) * top; ++i)
+        if (choice.top_logprobs[i] > -std::numeric_limits<float>::infinity())
+          candidates.push_back({p, choice.top_ids[i], texts_[p].logprob + static_cast<double>(choice.top_logprobs[i])});
     }
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const Candidate& a, const Candidate& b) { return a.logprob > b.logprob; });
@@ -176,7 +139,7 @@ class Group {
         std::max<int64_t>(1, std::llround(static_cast<double>(options_.beam_size) * options_.patience)));
     for (const Candidate& c : candidates) {
       if (kept.size() == beams) break;
-      if (c.token != end_) {
+      if (c.token != end()) {
         kept.push_back(c);
       } else if (finished_.size() < limit) {
         finished_.push_back(texts_[c.parent]);
@@ -215,14 +178,14 @@ class Group {
     // Fewer texts than places are possible only where almost everything is forbidden.
     for (size_t i = 0; i < next.size(); ++i)
       if (!taken[i])
-        next[i] = {texts_[i].tokens.empty() ? std::vector<int32_t>{end_} : texts_[i].tokens, kNever, false};
+        next[i] = {texts_[i].tokens.empty() ? std::vector<int32_t>{end()} : texts_[i].tokens,
+                   -std::numeric_limits<double>::infinity(), false};
     texts_ = std::move(next);
   }
 
   const SearchJob& job_;
   const int64_t number_, limit_;
-  const int32_t end_;
-  const SearchRules& rules_;
+  const WhisperTokens& tokens_;
   const SearchOptions& options_;
   std::vector<Text> texts_, finished_;
   bool over_ = false;
@@ -243,120 +206,131 @@ void SearchOptions::check() const {
   need(max_length >= 1, "max_length", "be positive", static_cast<double>(max_length));
 }
 
-SearchRules::SearchRules(const WhisperFiles& files, const SearchOptions& options)
-    : tokens_(files.tokens), max_initial_timestamp_(files.max_initial_timestamp), timestamps_(options.timestamps) {
-  const WhisperTokens& t = files.tokens;
-  if (options.suppress) never_ = files.config.suppress_tokens;
-  for (int64_t id = t.start; id < t.no_timestamps; ++id) never_.push_back(id);  // these stand in prompts only
-  if (options.suppress) never_first_ = files.config.begin_suppress_tokens;
+WhisperStep& WhisperSearch::step_for(const SearchOptions& search) {
+  const WhisperTokens& t = files_.tokens;
+  StepOptions o;
+  o.rules = {t.end_of_text, t.no_timestamps, t.timestamp_begin, files_.max_initial_timestamp, search.timestamps};
+  if (search.suppress) o.never = files_.config.suppress_tokens;
+  for (int64_t id = t.start; id < t.no_timestamps; ++id) o.never.push_back(id);  // these stand in prompts only
+  if (search.suppress) o.never_first = files_.config.begin_suppress_tokens;
+  o.draws = search.temperature > 0;
+  if (!o.draws && search.beam_size > 1) o.top = std::min(search.beam_size + 1, decoder_.vocab_size());
+  o.graph = search.graphs.value_or(decoder_.weights().device.kind == DeviceKind::cuda);
+  const auto found = std::find_if(steps_.begin(), steps_.end(), [&](const auto& s) { return s->options() == o; });
+  WhisperStep& step =
+      found != steps_.end() ? **found : *steps_.emplace_back(std::make_unique<WhisperStep>(decoder_, std::move(o)));
+  step.set_draws(search.temperature, search.top_k);
+  return step;
 }
 
-void SearchRules::apply(std::span<float> logits, std::span<const int32_t> text) const {
-  for (const int64_t id : never_) logits[static_cast<size_t>(id)] = kNever;
-  if (text.empty())
-    for (const int64_t id : never_first_) logits[static_cast<size_t>(id)] = kNever;
-  if (timestamps_) apply_timestamps(logits, text);
-}
+namespace {
 
-void SearchRules::apply_timestamps(std::span<float> logits, std::span<const int32_t> text) const {
-  const auto begin = static_cast<size_t>(tokens_.timestamp_begin),
-             end_of_text = static_cast<size_t>(tokens_.end_of_text);
-  const auto forbid = [&](size_t first, size_t last) {
-    for (size_t i = first; i < std::min(last, logits.size()); ++i) logits[i] = kNever;
-  };
-  forbid(static_cast<size_t>(tokens_.no_timestamps), begin);
-  // They come in pairs, but for the one that ends the text.
-  const size_t n = text.size();
-  const bool last = n >= 1 && tokens_.is_timestamp(text[n - 1]);
-  const bool before_last = n < 2 || tokens_.is_timestamp(text[n - 2]);
-  if (last && before_last) forbid(begin, logits.size());
-  if (last && !before_last) forbid(0, end_of_text);
-  // They do not go back, and no segment is empty.
-  for (size_t i = n; i-- > 0;) {
-    if (!tokens_.is_timestamp(text[i])) continue;
-    forbid(begin, static_cast<size_t>(text[i]) + (last && !before_last ? 0 : 1));
-    break;
-  }
-  if (n == 0) {
-    forbid(0, begin);
-    forbid(begin + static_cast<size_t>(max_initial_timestamp_) + 1, logits.size());
-  }
-  // Where all timestamps together are likelier than any text, it is one of them.
-  const float top_text = *std::max_element(logits.begin(), logits.begin() + static_cast<std::ptrdiff_t>(begin));
-  if (log_sum(logits.subspan(begin)) > top_text) forbid(0, begin);
-}
-
-std::vector<SearchResult> search(WhisperDecoder& decoder, const WhisperFiles& files, std::span<const SearchJob> jobs,
-                                 const SearchOptions& options) {
-  options.check();
-  const int64_t limit = std::min(options.max_length, files.config.max_target_positions);
-  if (static_cast<int64_t>(jobs.size()) * options.group() > decoder.num_sequences())
-    throw ArgumentError("transcribe", "jobs", "have sequences of the decoder", std::to_string(jobs.size()));
-  const SearchRules rules(files, options);
-  const auto vocab = static_cast<size_t>(decoder.vocab_size());
-
-  // All prompts in one pass: logits at each one's start token and at its end.
-  std::vector<Group> groups;
+/// Reads all prompts in one pass. Logits of each one's start token, and at its end for every text that begins there.
+std::pair<Array, Array> read_prompts(WhisperDecoder& decoder, int64_t start, std::span<const SearchJob> jobs,
+                                     const std::vector<Group>& groups) {
   std::vector<DecoderToken> tokens;
-  std::vector<int32_t> rows;
-  size_t longest = 0;
+  std::vector<int32_t> starts, ends;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const std::vector<int32_t>& prompt = jobs[g].prompt;
+    const auto found = std::find(prompt.begin(), prompt.end(), static_cast<int32_t>(start));
+    starts.push_back(static_cast<int32_t>(tokens.size()) +
+                     static_cast<int32_t>(found == prompt.end() ? 0 : found - prompt.begin()));
+    for (size_t i = 0; i < prompt.size(); ++i)
+      tokens.push_back(
+          {prompt[i], static_cast<int32_t>(i), groups[g].sequence(0), static_cast<int32_t>(jobs[g].window)});
+    ends.insert(ends.end(), groups[g].num_first(), static_cast<int32_t>(tokens.size() - 1));
+  }
+  const auto num_starts = static_cast<int64_t>(starts.size()), num_ends = static_cast<int64_t>(ends.size());
+  starts.insert(starts.end(), ends.begin(), ends.end());
+  const Array logits = decoder.read(tokens, starts);
+  return {logits.narrow(0, 0, num_starts), logits.narrow(0, num_starts, num_ends)};
+}
+
+/// Steps that the host steers: it says what each text reads.
+void search_by_host(WhisperDecoder& decoder, WhisperStep& step, std::vector<Group>& groups) {
+  const auto capacity = static_cast<size_t>(decoder.num_sequences());
+  std::vector<size_t> at(capacity);  // rows of the texts under way, by sequence
+  for (;;) {
+    std::vector<TextRow> rows;
+    if (step.options().graph) rows.resize(capacity);
+    bool any = false;
+    for (const Group& group : groups)
+      for (size_t i = 0; i < group.size(); ++i) {
+        if (!group.running(i)) continue;
+        const auto sequence = static_cast<size_t>(group.sequence(i));
+        at[sequence] = step.options().graph ? sequence : rows.size();
+        if (!step.options().graph) rows.emplace_back();
+        rows[at[sequence]] = group.row(i);
+        any = true;
+      }
+    if (!any) return;
+    const Choice choice = step.run(rows);
+    for (Group& group : groups)
+      if (!group.over())
+        group.advance(decoder, choice, [&](size_t i) { return at[static_cast<size_t>(group.sequence(i))]; });
+  }
+}
+
+/// Steps that go on by themselves; one runs while the host looks at the tokens of the one before it.
+void search_by_graph(WhisperDecoder& decoder, WhisperStep& step, std::vector<Group>& groups) {
+  std::vector<TextRow> rows(static_cast<size_t>(decoder.num_sequences()));
+  const auto any = [&] { return std::any_of(groups.begin(), groups.end(), [](const Group& g) { return !g.over(); }); };
+  for (const Group& group : groups)
+    for (size_t i = 0; i < group.size(); ++i)
+      if (group.running(i)) rows[static_cast<size_t>(group.sequence(i))] = group.row(i);
+  if (!any()) return;
+  step.start(rows);
+  step.issue();
+  while (any()) {
+    step.issue();
+    const Choice choice = step.take();
+    for (Group& group : groups)
+      if (!group.over())
+        group.advance(decoder, choice, [&](size_t i) { return static_cast<size_t>(group.sequence(i)); });
+  }
+}
+
+}  // namespace
+
+std::vector<SearchResult> WhisperSearch::run(std::span<const SearchJob> jobs, const SearchOptions& options) {
+  options.check();
+  const int64_t limit = std::min(options.max_length, files_.config.max_target_positions);
+  if (static_cast<int64_t>(jobs.size()) * options.group() > decoder_.num_sequences())
+    throw ArgumentError("transcribe", "jobs", "have sequences of the decoder", std::to_string(jobs.size()));
+  std::vector<Group> groups;
   for (const SearchJob& job : jobs) {
     if (job.prompt.empty() || static_cast<int64_t>(job.prompt.size()) >= limit)
       throw ArgumentError("transcribe", "prompt", "leave room for text",
                           std::to_string(job.prompt.size()) + " of " + std::to_string(limit) + " tokens");
-    const Group& group =
-        groups.emplace_back(job, static_cast<int64_t>(groups.size()), files.tokens, rules, options, limit);
-    const auto start = std::find(job.prompt.begin(), job.prompt.end(), static_cast<int32_t>(files.tokens.start));
-    const size_t at = start == job.prompt.end() ? 0 : static_cast<size_t>(start - job.prompt.begin());
-    rows.push_back(static_cast<int32_t>(tokens.size() + at));
-    for (size_t i = 0; i < job.prompt.size(); ++i)
-      tokens.push_back({job.prompt[i], static_cast<int32_t>(i), group.sequence(0), static_cast<int32_t>(job.window)});
-    rows.push_back(static_cast<int32_t>(tokens.size() - 1));
-    longest = std::max(longest, job.prompt.size());
+    groups.emplace_back(job, static_cast<int64_t>(groups.size()), files_.tokens, options, limit);
   }
-  const std::span<const float> first = decoder.forward(tokens, rows);
-  const auto row_of = [&](std::span<const float> logits, size_t row) { return logits.subspan(row * vocab, vocab); };
+  if (groups.empty()) return {};
+  WhisperStep& step = step_for(options);
+  const auto [at_start, at_end] = read_prompts(decoder_, files_.tokens.start, jobs, groups);
+  const Array silent = softmax(astype(at_start, DType::float32)).narrow(1, files_.tokens.no_speech, 1);
+  std::vector<float> no_speech(groups.size());
+  to_host(no_speech.data(), contiguous(silent), "transcribe");
 
-  std::vector<double> no_speech;
-  std::vector<float> scratch(vocab);
-  const auto scratch_of = [&](std::span<const float> logits, size_t row) {
-    const auto source = row_of(logits, row);
-    std::copy(source.begin(), source.end(), scratch.begin());
-    return std::span<float>(scratch);
-  };
+  std::vector<TextRow> rows;
+  std::vector<size_t> first;
   for (size_t g = 0; g < groups.size(); ++g) {
-    const auto at_start = row_of(first, 2 * g);
-    no_speech.push_back(std::exp(at_start[static_cast<size_t>(files.tokens.no_speech)] - log_sum(at_start)));
+    first.push_back(rows.size());
+    for (size_t i = 0; i < groups[g].num_first(); ++i) rows.push_back(groups[g].row(i));
     for (size_t i = 1; i < groups[g].size(); ++i)
-      decoder.copy_sequence(groups[g].sequence(0), groups[g].sequence(i), static_cast<int64_t>(jobs[g].prompt.size()));
-    groups[g].advance(decoder, [&](size_t) { return scratch_of(first, 2 * g + 1); });
+      decoder_.copy_sequence(groups[g].sequence(0), groups[g].sequence(i), static_cast<int64_t>(jobs[g].prompt.size()));
   }
-
-  const auto num_sequences = static_cast<size_t>(decoder.num_sequences());
-  std::vector<size_t> row(num_sequences);  // of the texts under way, by sequence
-  for (;;) {
-    std::vector<DecoderToken> step;
-    for (const Group& group : groups)
-      for (size_t i = 0; i < group.size(); ++i)
-        if (group.running(i)) {
-          row[static_cast<size_t>(group.sequence(i))] = step.size();
-          step.push_back(group.last(i));
-        }
-    if (step.empty()) break;
-    if (decoder.wants_full_steps()) step.resize(num_sequences);
-    rows.resize(step.size());
-    std::iota(rows.begin(), rows.end(), 0);
-    const std::span<const float> logits = decoder.forward(step, rows);
-    for (Group& group : groups)
-      if (!group.over())
-        group.advance(decoder,
-                      [&](size_t i) { return scratch_of(logits, row[static_cast<size_t>(group.sequence(i))]); });
-  }
+  const Choice choice = step.choose(at_end, rows);
+  for (size_t g = 0; g < groups.size(); ++g)
+    groups[g].advance(decoder_, choice, [&](size_t i) { return first[g] + i; });
+  if (step.options().graph && step.options().top == 0)
+    search_by_graph(decoder_, step, groups);
+  else
+    search_by_host(decoder_, step, groups);
 
   std::vector<SearchResult> results;
   for (size_t g = 0; g < groups.size(); ++g) {
     results.push_back(groups[g].best());
-    results.back().no_speech = no_speech[g];
+    results.back().no_speech = static_cast<double>(no_speech[g]);
   }
   return results;
 }
@@ -368,15 +342,13 @@ std::vector<std::vector<float>> detect_languages(WhisperDecoder& decoder, const 
     tokens.push_back({static_cast<int32_t>(files.tokens.start), 0, static_cast<int32_t>(i), i});
     rows.push_back(i);
   }
-  const std::span<const float> logits = decoder.forward(tokens, rows);
+  const auto count = static_cast<int64_t>(files.tokens.languages.size());
+  const Array logits = decoder.read(tokens, rows).narrow(1, files.tokens.languages.front().second, count);
+  const Array likely = softmax(astype(logits, DType::float32));
+  std::vector<float> values(static_cast<size_t>(likely.size()));
+  to_host(values.data(), likely, "detect_language");
   std::vector<std::vector<float>> all;
-  for (int64_t i = 0; i < windows; ++i) {
-    const auto begin = logits.begin() + i * decoder.vocab_size() + files.tokens.languages.front().second;
-    const std::span<const float> languages(begin, files.tokens.languages.size());
-    const double total = log_sum(languages);
-    auto& probabilities = all.emplace_back();
-    for (const float l : languages) probabilities.push_back(static_cast<float>(std::exp(l - total)));
-  }
+  for (auto at = values.begin(); at != values.end(); at += count) all.emplace_back(at, at + count);
   return all;
 }
 

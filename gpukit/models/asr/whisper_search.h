@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "gpukit/models/asr/whisper_decoder.h"
+#include "gpukit/models/asr/whisper_step.h"
 
 namespace gpukit::asr {
 
@@ -21,6 +23,7 @@ struct SearchOptions {
   bool suppress = true;      // the tokens that the model's files name
   int64_t max_length = 448;  // of prompt and text
   uint64_t seed = 0;
+  std::optional<bool> graphs;  // a step is one graph; empty: on a GPU
 
   /// Texts that are kept at once for each window.
   int64_t group() const { return temperature > 0 ? best_of : beam_size; }
@@ -35,21 +38,6 @@ struct SearchResult {
   bool ended = false;           // by the end token, not by max_length
 };
 
-/// Sets logits to -inf for what may not come next.
-class SearchRules {
- public:
-  SearchRules(const WhisperFiles& files, const SearchOptions& options);
-  /// `text`: what was chosen after the prompt.
-  void apply(std::span<float> logits, std::span<const int32_t> text) const;
-
- private:
-  void apply_timestamps(std::span<float> logits, std::span<const int32_t> text) const;
-  const WhisperTokens& tokens_;
-  const int64_t max_initial_timestamp_;
-  const bool timestamps_;
-  std::vector<int64_t> never_, never_first_;
-};
-
 /// One window to be written down: its number in the decoder and what stands before the text.
 struct SearchJob {
   int64_t window = 0;
@@ -57,10 +45,24 @@ struct SearchJob {
   uint64_t stream = 0;  // with the seed, what is drawn
 };
 
-/// The decoder must have options.group() sequences for each job. A job's result does not depend on the others. Throws
-/// ArgumentError for a prompt that leaves no room.
-std::vector<SearchResult> search(WhisperDecoder& decoder, const WhisperFiles& files, std::span<const SearchJob> jobs,
-                                 const SearchOptions& options);
+/// A decoder with options.group() sequences for each window, and the steps over it.
+class WhisperSearch {
+ public:
+  WhisperSearch(const WhisperWeights& weights, const WhisperFiles& files, int64_t windows, int64_t group)
+      : files_(files), decoder_(weights, windows, windows * group) {}
+
+  WhisperDecoder& decoder() { return decoder_; }
+  /// Writes down windows that the decoder has heard. A job's result does not depend on the others. Throws ArgumentError
+  /// for a prompt that leaves no room, Error where the logits are NaN.
+  std::vector<SearchResult> run(std::span<const SearchJob> jobs, const SearchOptions& options);
+
+ private:
+  WhisperStep& step_for(const SearchOptions& options);
+
+  const WhisperFiles& files_;
+  WhisperDecoder decoder_;
+  std::vector<std::unique_ptr<WhisperStep>> steps_;
+};
 
 /// Probabilities of the languages, in the order of files.tokens.languages, for each of the first `windows` windows.
 std::vector<std::vector<float>> detect_languages(WhisperDecoder& decoder, const WhisperFiles& files, int64_t windows);

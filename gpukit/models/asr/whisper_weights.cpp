@@ -10,17 +10,18 @@ namespace {
 
 class Loader {
  public:
-  Loader(const io::TensorFile& file, const WhisperWeights& weights, const WhisperLoadOptions& options)
+  Loader(const io::TensorFile* file, const WhisperWeights& weights, const WhisperLoadOptions& options)
       : file_(file), weights_(weights), quantize_(options.quantize) {}
 
   Array tensor(const std::string& name, const Dims& shape) const {
-    const std::string full = file_.contains("model." + name) ? "model." + name : name;
-    if (!file_.contains(full)) throw FormatError(file_.path() + ": there is no tensor 'model." + name + "'");
-    const io::TensorInfo& info = file_.info(full);
+    if (file_ == nullptr) return zeros(shape, weights_.dtype, weights_.device);
+    const std::string full = file_->contains("model." + name) ? "model." + name : name;
+    if (!file_->contains(full)) throw FormatError(file_->path() + ": there is no tensor 'model." + name + "'");
+    const io::TensorInfo& info = file_->info(full);
     if (!(info.shape == shape))
-      throw FormatError(file_.path() + ": tensor '" + full + "' has shape " + info.shape.str() +
+      throw FormatError(file_->path() + ": tensor '" + full + "' has shape " + info.shape.str() +
                         ", the configuration says " + shape.str());
-    return file_.load(full, weights_.device, weights_.dtype);
+    return file_->load(full, weights_.device, weights_.dtype);
   }
 
   NormWeights norm(const std::string& name) const {
@@ -74,7 +75,7 @@ class Loader {
     return quantize_ ? Weight::quantize(matrix, *quantize_, QuantizeOptions()) : Weight(matrix);
   }
 
-  const io::TensorFile& file_;
+  const io::TensorFile* const file_;
   const WhisperWeights& weights_;
   const std::optional<DType> quantize_;
 };
@@ -107,6 +108,16 @@ void for_each_part(const WhisperWeights& w, F&& f) {
 }  // namespace
 
 WhisperWeights WhisperWeights::load(const io::TensorFile& file, const WhisperConfig& config,
+                                    const WhisperLoadOptions& options) {
+  return make(&file, config, options);
+}
+
+WhisperWeights WhisperWeights::zeros(const WhisperConfig& config, const WhisperLoadOptions& options) {
+  config.check();
+  return make(nullptr, config, options);
+}
+
+WhisperWeights WhisperWeights::make(const io::TensorFile* file, const WhisperConfig& config,
                                     const WhisperLoadOptions& options) {
   WhisperWeights w;
   w.config = config;

@@ -51,8 +51,15 @@ struct WhisperWeights {
   /// Throws FileError; FormatError for a tensor that is missing or of another shape; DTypeError, OutOfMemoryError.
   static WhisperWeights load(const io::TensorFile& file, const WhisperConfig& config,
                              const WhisperLoadOptions& options);
+  /// All of them 0, of these sizes.
+  static WhisperWeights zeros(const WhisperConfig& config, const WhisperLoadOptions& options);
   int64_t num_parameters() const;
   int64_t nbytes() const;
+
+ private:
+  /// A file of null: zeros.
+  static WhisperWeights make(const io::TensorFile* file, const WhisperConfig& config,
+                             const WhisperLoadOptions& options);
 };
 
 }  // namespace gpukit::asr

@@ -4,6 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "gpukit/array/host.h"
+#include "gpukit/ops/elementwise/cast.h"
+#include "gpukit/ops/indexing/take.h"
+#include "gpukit/ops/softmax/softmax.h"
+
 namespace gpukit::asr {
 namespace {
 
@@ -184,18 +189,14 @@ std::vector<double> token_probabilities(WhisperDecoder& decoder, const WhisperFi
   const std::vector<DecoderToken> tokens = read_of(prompt, text, -1, window);
   std::vector<int32_t> rows;
   for (size_t i = 0; i < text.size(); ++i) rows.push_back(static_cast<int32_t>(prompt.size() + i) - 1);
-  const std::span<const float> logits = decoder.forward(tokens, rows);
-  std::vector<double> probabilities;
-  for (size_t i = 0; i < text.size(); ++i) {
-    // Of text tokens only: timestamps and the end do not compete.
-    const auto row =
-        logits.subspan(i * static_cast<size_t>(decoder.vocab_size()), static_cast<size_t>(files.tokens.end_of_text));
-    const double top = *std::max_element(row.begin(), row.end());
-    double sum = 0;
-    for (const float l : row) sum += std::exp(l - top);
-    probabilities.push_back(std::exp(row[static_cast<size_t>(text[i])] - top) / sum);
-  }
-  return probabilities;
+  if (rows.empty()) return {};
+  // Of text tokens only: timestamps and the end do not compete.
+  const Array logits = decoder.read(tokens, rows).narrow(1, 0, files.tokens.end_of_text);
+  const Array ids = from_host(text.data(), {static_cast<int64_t>(text.size()), 1}, DType::int32, logits.device());
+  const Array chosen = take_along_axis(softmax(astype(logits, DType::float32)), ids);
+  std::vector<float> values(text.size());
+  to_host(values.data(), chosen, "transcribe");
+  return {values.begin(), values.end()};
 }
 
 }  // namespace gpukit::asr

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pygpukit._core._asr import WhisperDecoder, WhisperEncoder, WhisperWeights
+from pygpukit._core._asr import (
+    WhisperDecoder,
+    WhisperDecoderLayer,
+    WhisperEncoder,
+    WhisperEncoderLayer,
+    WhisperWeights,
+)
 from pygpukit.asr.whisper.config import WHISPER_CONFIGS, WhisperConfig
 from pygpukit.asr.whisper.model import (
     TranscriptionResult,
@@ -25,7 +31,9 @@ __all__ = [
     "TranscriptionWord",
     "WhisperConfig",
     "WhisperDecoder",
+    "WhisperDecoderLayer",
     "WhisperEncoder",
+    "WhisperEncoderLayer",
     "WhisperModel",
     "WhisperStream",
     "WhisperTokenizer",

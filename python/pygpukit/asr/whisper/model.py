@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from pygpukit._core import GPUArray
+import pygpukit as gp
+from pygpukit._core import GPUArray, _asr
 from pygpukit._core._asr import (
     Transcriber,
     TranscriptionSegment,
@@ -15,7 +16,6 @@ from pygpukit._core._asr import (
     Whisper,
     WhisperDecoder,
     WhisperEncoder,
-    WhisperStream,
     WhisperTokenizer,
     WhisperWeights,
 )
@@ -86,6 +86,17 @@ def create_decoder(config: WhisperConfig, weights: WhisperWeights) -> WhisperDec
     return WhisperDecoder(config, weights)
 
 
+class WhisperStream(_asr.WhisperStream):
+    """Speech written down while it is heard: words that stay, and text that may still change."""
+
+    def push(self, samples: Any) -> None:
+        """Samples [n] or [channels, n] at 16 kHz, an array of any kind. Computes nothing."""
+        if not isinstance(samples, GPUArray):
+            with gp.device("cpu"):
+                samples = load_audio(samples)
+        super().push(samples)
+
+
 class WhisperModel:
     """Speech to text. ``from_pretrained`` makes one with everything it needs.
 
@@ -94,11 +105,20 @@ class WhisperModel:
     ' And so my fellow Americans ...'
     """
 
-    def __init__(self, model: Whisper, tokenizer: WhisperTokenizer | None = None) -> None:
+    def __init__(
+        self,
+        config: WhisperConfig,
+        encoder: WhisperEncoder,
+        decoder: WhisperDecoder,
+        tokenizer: WhisperTokenizer | None = None,
+    ) -> None:
+        self._set(Whisper.from_parts(config, encoder, decoder, tokenizer), tokenizer)
+
+    def _set(self, model: Whisper, tokenizer: WhisperTokenizer | None) -> None:
         self._model = model
         self.config = model.config
-        self.encoder = WhisperEncoder(model.config, model.weights)
-        self.decoder = WhisperDecoder(model.config, model.weights)
+        self.encoder = model.encoder
+        self.decoder = model.decoder
         self.tokenizer = tokenizer
 
     @classmethod
@@ -117,7 +137,9 @@ class WhisperModel:
         the layers as int8, float8_e4m3, ...
         """
         path = find_model(model_path_or_id, cache_dir)
-        return cls(Whisper(path, device=device, dtype=dtype, quantize=quantize), WhisperTokenizer(path))
+        self = cls.__new__(cls)
+        self._set(Whisper(path, device=device, dtype=dtype, quantize=quantize), WhisperTokenizer(path))
+        return self
 
     @property
     def languages(self) -> list[str]:
@@ -149,8 +171,8 @@ class WhisperModel:
         itself or is unlikely. Further options: ``task`` ("translate": to English), ``beam_size``, ``best_of``,
         ``patience``, ``length_penalty``, ``timestamps``, ``word_timestamps``, ``initial_prompt``,
         ``condition_on_previous_text``, ``compression_ratio_threshold``, ``logprob_threshold``,
-        ``no_speech_threshold``, ``skip_silence``, ``batch_size``, ``suppress_tokens``, ``seed``. ``on_progress`` is
-        called after each step.
+        ``no_speech_threshold``, ``skip_silence``, ``batch_size``, ``suppress_tokens``, ``seed``, ``chunk_length``,
+        ``overlap``, ``graphs``. ``on_progress`` is called after each step.
         """
         work = self.transcriber(
             audio, sample_rate, language=language, max_length=max_length, temperature=temperature, **options
@@ -174,11 +196,18 @@ class WhisperModel:
     ) -> Iterator[TranscriptionSegment]:
         """The parts of a text as they are known, while the rest is still to be heard.
 
-        Windows are of 30 s and follow the timestamps, whatever ``chunk_length`` and ``overlap`` say: these are taken
-        for the sake of 0.2.
+        A window hears ``chunk_length`` seconds, 1 to 30, of which the first ``overlap`` were heard before; it begins
+        where the timestamps say that the text ended.
         """
         work = self.transcriber(
-            audio, sample_rate, language=language, max_length=max_length, temperature=temperature, **options
+            audio,
+            sample_rate,
+            language=language,
+            max_length=max_length,
+            temperature=temperature,
+            chunk_length=chunk_length,
+            overlap=overlap,
+            **options,
         )
         given = 0
         while work.step():
