@@ -81,7 +81,13 @@ class FormatError(Error, ValueError):
 
 
 class FileError(Error, OSError):
-    """A file that could not be opened, read or written."""
+    """A file that could not be opened, read or written. Has errno, strerror and filename as every OSError."""
+
+    def __new__(cls, *args: object) -> FileError:
+        return OSError.__new__(cls, *args)  # RuntimeError's would keep none of them
+
+    def __str__(self) -> str:
+        return str(self.strerror) if self.strerror is not None else super().__str__()
 
 
 class NotFoundError(Error, KeyError):

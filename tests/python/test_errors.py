@@ -95,3 +95,14 @@ def test_a_huge_allocation_is_a_memory_error(device):
     assert isinstance(caught.value, gp.OutOfMemoryError)
     assert caught.value.asked_bytes >= 1 << 45
     assert gp.ones(3).tolist() == [1, 1, 1]
+
+
+def test_file_errors_say_what_happened(tmp_path):
+    missing = tmp_path / "none.wav"
+    with pytest.raises(gp.errors.FileError) as caught:
+        gp.ops.audio.read_wav(missing)
+    error = caught.value
+    assert str(error) == f"cannot open {missing}: No such file or directory"
+    assert (error.errno, error.filename) == (2, str(missing))
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.errno, again.filename) == (str(error), 2, str(missing))
