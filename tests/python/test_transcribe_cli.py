@@ -9,6 +9,7 @@ import pytest
 from pygpukit.asr import TranscriptionResult, TranscriptionSegment
 from pygpukit.cli import main
 from pygpukit.cli.transcribe import as_json, as_srt, as_text, as_vtt
+from pygpukit.ops.audio import read_wav, write_wav
 
 RESULT = TranscriptionResult(
     " One --> two. Three.",
@@ -56,6 +57,46 @@ def test_command_refuses(run, tmp_path):
     for arguments, words in [((tmp_path / "bad.wav",), "bad.wav"), ((tmp_path / "none.wav",), "none.wav")]:
         code, text = run(*arguments)
         assert code == 1 and words in text.err and not text.out
+        assert "pygpukit: cannot open" in text.err or words == "bad.wav", "a message, not a tuple"
     assert main(["transcribe", "x.wav", "--model", str(tmp_path / "nowhere")]) == 1
     with pytest.raises(SystemExit):
         main(["transcribe"])
+
+
+@pytest.mark.parametrize("arguments,words", [
+    (["a.wav", "--words"], "--words needs"), (["a.wav", "--stream", "--format", "json"], "--stream prints"),
+    (["a.wav", "b.wav", "--format", "vtt"], "add -o FOLDER"), (["a.wav", "b.wav", "--format", "srt"], "add -o FOLDER"),
+    (["a.wav", "x/a.wav", "-o", "out"], "same name"), (["a.wav", "--stream", "-o", "out"], "choose one"),
+])
+def test_what_does_not_go_together(capsys, arguments, words):
+    assert main(["transcribe", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.fixture
+def short(assets, tmp_path):
+    """The first words of the clip."""
+    path = tmp_path / "short.wav"
+    write_wav(path, read_wav(assets / "audio" / "jfk.wav")[0][:, :35000], 16000)
+    return path
+
+
+def test_several_recordings(run, short, tmp_path):
+    """One that is missing does not end the others; JSON of several is one list; subtitles are a file each."""
+    again = tmp_path / "again.wav"
+    again.write_bytes(short.read_bytes())
+    code, text = run(short, tmp_path / "none.wav", again, "--format", "json", "--language", "en")
+    value = json.loads(text.out)
+    assert code == 1 and [entry["file"] for entry in value] == [str(short), str(again)] and "none.wav" in text.err
+    assert value[0]["text"] == value[1]["text"] and "Americans" in value[0]["text"]
+    out = tmp_path / "subtitles"
+    code, text = run(short, again, "--format", "vtt", "--language", "en", "-o", out)
+    assert code == 0 and text.out == "" and sorted(p.name for p in out.iterdir()) == ["again.vtt", "short.vtt"]
+    assert all(p.read_text().count("WEBVTT") == 1 and "Americans" in p.read_text() for p in out.iterdir())
+
+
+def test_stream_in_a_format(run, short):
+    code, text = run(short, "--stream", "--format", "vtt", "--words", "--language", "en")
+    lines = text.out.splitlines()
+    assert code == 0 and lines[0] == "WEBVTT" and "Americans" in [line.rstrip(".,") for line in lines]
+    assert sum("-->" in line for line in lines) == len(value := [w for w in lines[1:] if w and "-->" not in w]), value

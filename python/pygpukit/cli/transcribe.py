@@ -6,12 +6,13 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pygpukit.cli.text import progress
 
 if TYPE_CHECKING:
-    from pygpukit.asr import TranscriptionResult, TranscriptionSegment
+    from pygpukit.asr import TranscriptionResult, TranscriptionSegment, WhisperModel
 
 __all__ = ["EPILOG", "add_arguments", "as_json", "as_srt", "as_text", "as_vtt", "transcribe"]
 
@@ -19,6 +20,7 @@ EPILOG = """\
 examples:
   pygpukit transcribe talk.wav --model ./whisper-tiny
   pygpukit transcribe talk.wav --format srt --words > talk.srt
+  pygpukit transcribe one.wav two.wav --format vtt -o subtitles
   pygpukit transcribe interview.flac --language ja --task translate --stream
 
 Nothing is downloaded: --model is a folder, or the name of a model in the Hugging Face cache of this disk.
@@ -39,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--words", action="store_true", help="the times of words too: in JSON, and a cue each in subtitles"
     )
     parser.add_argument("--stream", action="store_true", help="print each part, with its times, as soon as it is known")
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="a file for each recording there, not stdout")
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="windows at once, cut at quiet places (1)")
     parser.add_argument("--beams", type=int, default=1, metavar="N", help="beam search of this width (1: greedy)")
     parser.add_argument("--skip-silence", action="store_true", help="leave quiet parts out")
@@ -102,35 +105,96 @@ def as_json(result: TranscriptionResult, words: bool = False) -> str:
 FORMATS: dict[str, Callable[[TranscriptionResult, bool], str]] = {
     "text": as_text, "json": as_json, "srt": as_srt, "vtt": as_vtt,
 }  # fmt: skip
+SUFFIXES = {"text": ".txt", "json": ".json", "srt": ".srt", "vtt": ".vtt"}
+
+
+def _refusal(arguments: argparse.Namespace) -> str | None:
+    """What does not go together, before any model is loaded."""
+    several = len(arguments.files) > 1 and arguments.output is None
+    if arguments.words and arguments.format == "text":
+        return "--words needs --format json, srt or vtt"
+    if arguments.stream and arguments.format == "json":
+        return "--stream prints text, srt or vtt: JSON is whole at the end"
+    if arguments.stream and arguments.output is not None:
+        return "--stream prints, -o writes files: choose one"
+    if several and arguments.format in ("srt", "vtt"):
+        return f"{arguments.format} of several recordings is a file each: add -o FOLDER"
+    names = [Path(path).stem for path in arguments.files]
+    if arguments.output is not None and len(set(names)) < len(names):
+        return "-o: two recordings have the same name"
+    return None
+
+
+def _line(index: int, cue: Any, format: str) -> str:
+    """What --stream prints of a part, or of a word."""
+    if format == "text":
+        return f"[{clock(cue.start, '.')} --> {clock(cue.end, '.')}]{cue.text}"
+    if format == "srt":
+        return f"{index}\n{clock(cue.start, ',')} --> {clock(cue.end, ',')}\n{cue.text.strip()}\n"
+    return f"{clock(cue.start, '.')} --> {clock(cue.end, '.')}\n{cue.text.strip().replace('-->', '->')}\n"
+
+
+def _one(model: WhisperModel, path: str, arguments: argparse.Namespace) -> TranscriptionResult:
+    """Writes a recording down, printing its parts as they are known with --stream."""
+    from pygpukit.asr import TranscriptionResult
+
+    work = model.transcriber(
+        path, language=arguments.language, task=arguments.task, temperature=TEMPERATURES, best_of=5,
+        beam_size=arguments.beams, word_timestamps=arguments.words, batch_size=arguments.batch,
+        skip_silence=arguments.skip_silence, initial_prompt=arguments.prompt,
+    )  # fmt: skip
+    show = None if arguments.stream else progress("seconds")
+    if arguments.stream and arguments.format == "vtt":
+        print("WEBVTT\n", flush=True)
+    given = printed = 0
+    while work.step():
+        if show is not None:
+            show(int(work.done), int(work.duration))
+        if not arguments.stream:
+            continue
+        segments = work.segments
+        for cue in _cues(segments[given:], arguments.words):
+            printed += 1
+            print(_line(printed, cue, arguments.format), flush=True)
+        given = len(segments)
+    return TranscriptionResult(work.text, work.segments, work.language or None)
 
 
 def transcribe(arguments: argparse.Namespace) -> int:
-    from pygpukit.asr import TranscriptionResult, WhisperModel
+    from pygpukit.asr import WhisperModel
+    from pygpukit.errors import Error
 
+    if refusal := _refusal(arguments):
+        print(f"pygpukit transcribe: {refusal}", file=sys.stderr)
+        return 2
     model = WhisperModel.from_pretrained(arguments.model, dtype=arguments.dtype, quantize=arguments.quantize)
+    folder = None if arguments.output is None else Path(arguments.output)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    several = len(arguments.files) > 1 and folder is None
+    documents: list[str] = []
+    failed = False
     for path in arguments.files:
-        try:
-            work = model.transcriber(
-                path, language=arguments.language, task=arguments.task, temperature=TEMPERATURES, best_of=5,
-                beam_size=arguments.beams, word_timestamps=arguments.words, batch_size=arguments.batch,
-                skip_silence=arguments.skip_silence, initial_prompt=arguments.prompt,
-            )  # fmt: skip
-        except ImportError as error:
-            print(f"pygpukit: {error}", file=sys.stderr)
-            return 1
-        if len(arguments.files) > 1:
+        if several and arguments.format == "text":
             print(f"{path}:", file=sys.stderr)
-        show = None if arguments.stream else progress("seconds")
-        given = 0
-        while work.step():
-            if show is not None:
-                show(int(work.done), int(work.duration))
-            if arguments.stream:
-                segments = work.segments
-                for s in segments[given:]:
-                    print(f"[{clock(s.start, '.')} --> {clock(s.end, '.')}]{s.text}", flush=True)
-                given = len(segments)
-        if not arguments.stream:
-            result = TranscriptionResult(work.text, work.segments, work.language or None)
-            print(FORMATS[arguments.format](result, arguments.words))
-    return 0
+        try:
+            result = _one(model, path, arguments)
+        except (Error, ImportError, OSError) as error:
+            print(f"pygpukit: {error}", file=sys.stderr)
+            failed = True
+            continue
+        if arguments.stream:
+            continue
+        text = FORMATS[arguments.format](result, arguments.words)
+        if folder is not None:
+            target = folder / (Path(path).stem + SUFFIXES[arguments.format])
+            unfinished = target.with_name(target.name + ".unfinished")
+            unfinished.write_text(text + "\n", encoding="utf-8")
+            unfinished.replace(target)
+        elif several and arguments.format == "json":
+            documents.append(json.dumps({"file": path, **json.loads(text)}, ensure_ascii=False))
+        else:
+            print(text)
+    if several and arguments.format == "json":
+        print("[" + ",\n".join(documents) + "]")
+    return 1 if failed else 0
