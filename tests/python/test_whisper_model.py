@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 import pygpukit as gp
-from pygpukit.asr import WHISPER_CONFIGS, WhisperConfig, WhisperDecoder, WhisperEncoder, WhisperWeights
+from pygpukit.asr import (
+    WHISPER_CONFIGS,
+    WhisperConfig,
+    WhisperDecoder,
+    WhisperEncoder,
+    WhisperModel,
+    WhisperWeights,
+)
 from pygpukit.errors import FormatError
 from pygpukit.io import load_safetensors, save_safetensors
 from pygpukit.ops.audio import log_mel_whisper, read_wav
@@ -42,6 +49,71 @@ def test_golden_ids(assets, golden, jfk, device, dtype):
     assert values.std() == pytest.approx(golden["encoder_out_std"], abs=tolerance)
     np.testing.assert_allclose(values[0, 0, :8], golden["encoder_out_0_0_8"], atol=tolerance)
     assert decoder.generate(heard, temperature=0.0) == golden["greedy_ids"][:-1]
+
+
+def test_tokens_do_not_depend_on_the_batch(assets, golden, jfk):
+    """The golden ids alone and as one of 8, and every text of 1 to 16 the same; eager and one graph a token."""
+    with gp.device("cpu"):
+        _, encoder, decoder = parts(assets, dtype="float32")
+        sounds = np.stack([jfk, *(np.roll(jfk, 48000 * i) for i in range(1, 4))])
+        heard = encoder(log_mel_whisper(gp.from_numpy(sounds)))
+        items = [heard[i % 4] for i in range(16)]
+        short = {"temperature": 0.0, "max_length": 10}
+        alone = [decoder.generate(item, **short) for item in items[:4]]
+        assert len({tuple(ids) for ids in alone}) > 1
+        for batch, graphs in [(1, True), (2, False), (3, True), (16, False), (16, True)]:
+            texts = decoder.generate(gp.stack(items[:batch]), graphs=graphs, **short)
+            assert (texts if batch > 1 else [texts]) == [alone[i % 4] for i in range(batch)], (batch, graphs)
+        eight = decoder.generate(gp.stack(items[:8]), temperature=0.0)
+        assert eight[0] == eight[4] == golden["greedy_ids"][:-1]
+        # Draws follow the seed alone too.
+        drawn = {"temperature": 1.2, "seed": 5, "max_length": 12}
+        first = decoder.generate(gp.stack(items[:1]), graphs=False, **drawn)
+        assert decoder.generate(heard[:1], graphs=True, **drawn) == first
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_golden_ids_by_graph(assets, golden, jfk, device, dtype):
+    _, encoder, decoder = parts(assets, dtype=dtype)
+    heard = encoder(log_mel_whisper(gp.from_numpy(jfk)))
+    assert decoder.generate(heard, temperature=0.0, graphs=True) == golden["greedy_ids"][:-1]
+
+
+def test_decoder_takes_batches(assets, jfk):
+    """Lists of lists and arrays, with the numbers that each text has alone."""
+    with gp.device("cpu"):
+        weights, encoder, decoder = parts(assets, dtype="float32")
+        heard = encoder(log_mel_whisper(gp.from_numpy(np.stack([jfk, jfk[::-1]]))))
+        ids = [[50258, 50259, 50359], [50258, 50260, 50358]]
+        together, cache = decoder(ids, heard)
+        assert together.shape == (2, 3, 51865) and cache.length == 3
+        for i in range(2):
+            assert (decoder(ids[i], heard[i])[0].to_numpy() == together.to_numpy()[i]).all()
+            assert decoder([ids[i]], heard[i : i + 1])[0].shape == (1, 3, 51865)
+        more, cache = decoder(np.array([[50363], [50363]]), heard, cache)
+        assert more.shape == (2, 1, 51865) and cache.length == 4
+        with pytest.raises(ValueError, match="text for each of 2 sounds"):
+            decoder([1, 2], heard)
+        with pytest.raises(ValueError, match="one length"):
+            decoder([[1, 2], [3]], heard)
+        with pytest.raises(ValueError, match="sizes of the weights"):
+            WhisperDecoder(WhisperConfig(), weights)
+
+
+def test_weights_of_a_configuration():
+    """Zeros on a device, until others are loaded; a model can be made of parts."""
+    with gp.device("cpu"):
+        config = WhisperConfig(d_model=8, encoder_layers=2, decoder_layers=1, encoder_attention_heads=2,
+                               decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16)  # fmt: skip
+        weights = WhisperWeights(config, dtype="float16")
+        assert len(weights.encoder_layers) == 2 and len(weights.decoder_layers) == 1 and weights.dtype == gp.float16
+        model = WhisperModel(config, WhisperEncoder(config, weights), WhisperDecoder(config, weights))
+        assert model.config == config and model.tokenizer is None and len(model.encoder.layers) == 2
+        with pytest.raises(ValueError, match="tokenizer must be given"):
+            model.transcribe(np.zeros(16000, "float32"))
+        other = WhisperWeights(config)
+        with pytest.raises(ValueError, match="dtype of the encoder"):
+            WhisperModel(config, WhisperEncoder(config, weights), WhisperDecoder(config, other))
 
 
 @pytest.mark.parametrize("format", ["int8", "float8_e4m3"])
