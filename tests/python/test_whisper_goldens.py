@@ -43,6 +43,7 @@ def test_times_of_segments_and_words(assets, goldens):
     words = [word for segment in result.segments for word in segment.words]
     assert [plain(w.text) for w in words] == [plain(text) for text, _, _ in goldens["jfk"]["words"]]
     for word, (text, start, end) in zip(words, goldens["jfk"]["words"], strict=True):
+        end = min(end, result.segments[-1].end)  # ours lie in their segment
         assert (word.start, word.end) == (pytest.approx(start, abs=0.1), pytest.approx(end, abs=0.1)), text
 
 

@@ -225,7 +225,7 @@ void Transcriber::advance(Track& track, const Heard& heard, int32_t number) {
   int64_t next = window.end;
   if (!is_silence(heard)) {
     std::vector<Segment> found = split(heard, track, next);
-    if (options_.word_timestamps) add_words(found, number, window);
+    if (options_.word_timestamps) add_words(found, heard, number, window);
     for (Segment& segment : found) {
       context_.insert(context_.end(), segment.tokens.begin(), segment.tokens.end());
       track.segments.push_back(std::move(segment));
@@ -275,6 +275,7 @@ std::vector<Segment> Transcriber::split(const Heard& heard, const Track& track, 
               begin + std::clamp(end, start, std::max(start, length)),
               text_of(part),
               {part.begin(), part.end()},
+              first,
               heard.temperature,
               heard.result.average_logprob,
               heard.compression,
@@ -313,37 +314,37 @@ std::vector<Segment> Transcriber::split(const Heard& heard, const Track& track, 
   return segments;
 }
 
-void Transcriber::add_words(std::vector<Segment>& segments, int32_t number, const SoundRange& window) {
+void Transcriber::add_words(std::vector<Segment>& segments, const Heard& heard, int32_t number,
+                            const SoundRange& window) {
   const WhisperTokens& special = model_->files.tokens;
-  std::vector<int32_t> text;
-  for (const Segment& segment : segments)
-    for (const int32_t id : segment.tokens)
-      if (id < special.end_of_text) text.push_back(id);
-  const std::vector<int64_t> before = special.prompt(language_, options_.task, false);
-  const int64_t room = model_->files.config.max_target_positions - static_cast<int64_t>(before.size()) - 1;
-  if (text.empty() || static_cast<int64_t>(text.size()) > room) return;
+  const std::vector<int32_t>& tokens = heard.result.tokens;
+  const std::vector<int64_t> before = special.prompt(language_, options_.task, true);
+  const auto length = static_cast<int64_t>(tokens.size() + before.size());
+  if (tokens.empty() || length > model_->files.config.max_target_positions) return;
   WhisperDecoder& reader = search(1).decoder();
   reader.listen(number, encoded_.select(0, number));
   const int64_t frames = std::clamp<int64_t>((window.end - window.begin + kPositionSamples - 1) / kPositionSamples, 1,
                                              model_->files.config.max_source_positions);
-  const std::vector<double> times = token_times(reader, model_->files, number, before, text, frames);
-  const std::vector<double> likely = token_probabilities(reader, model_->files, number, before, text);
+  const std::vector<double> times = token_times(reader, model_->files, number, before, tokens, frames);
+  const std::vector<double> likely = token_probabilities(reader, model_->files, number, before, tokens);
   const double begin = static_cast<double>(window.begin) / kSampleRate;
-  size_t first = 0;
   for (Segment& segment : segments) {
-    std::vector<int32_t> tokens;
-    for (const int32_t id : segment.tokens)
-      if (id < special.end_of_text) tokens.push_back(id);
+    std::vector<int32_t> text;
+    std::vector<size_t> places;  // in the window
+    for (size_t i = 0; i < segment.tokens.size(); ++i) {
+      if (segment.tokens[i] >= special.end_of_text) continue;
+      text.push_back(segment.tokens[i]);
+      places.push_back(segment.first_token + i);
+    }
     double last = segment.start;
-    for (WordTokens& word : split_words(*model_->tokenizer, tokens, writes_spaces(language_))) {
+    for (WordTokens& word : split_words(*model_->tokenizer, text, writes_spaces(language_))) {
       double sum = 0;
-      for (size_t i = word.begin; i < word.end; ++i) sum += likely[first + i];
+      for (size_t i = word.begin; i < word.end; ++i) sum += likely[places[i]];
       // Words ascend, and lie in their segment.
-      const double start = std::clamp(begin + times[first + word.begin], last, segment.end);
-      last = std::clamp(begin + times[first + word.end], start, segment.end);
+      const double start = std::clamp(begin + times[places[word.begin]], last, segment.end);
+      last = std::clamp(begin + times[places[word.end - 1] + 1], start, segment.end);
       segment.words.push_back({std::move(word.text), start, last, sum / static_cast<double>(word.end - word.begin)});
     }
-    first += tokens.size();
   }
 }
 

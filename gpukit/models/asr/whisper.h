@@ -55,6 +55,7 @@ struct Segment {
   double start = 0, end = 0;  // seconds
   std::string text;
   std::vector<int32_t> tokens;  // with timestamps
+  size_t first_token = 0;       // of them, in their window
   double temperature = 0, average_logprob = 0, compression_ratio = 1, no_speech = 0;
   std::vector<Word> words;
 };
@@ -107,7 +108,7 @@ class Transcriber {
   /// Adds the segments of a window and moves on behind them.
   void advance(Track& track, const Heard& heard, int32_t number);
   std::vector<Segment> split(const Heard& heard, const Track& track, int64_t& next) const;
-  void add_words(std::vector<Segment>& segments, int32_t number, const SoundRange& window);
+  void add_words(std::vector<Segment>& segments, const Heard& heard, int32_t number, const SoundRange& window);
   std::string text_of(std::span<const int32_t> tokens) const;
 
   const std::shared_ptr<const Whisper> model_;

@@ -70,7 +70,7 @@ void bind_results(nb::module_& m) {
       .def(
           "__init__",
           [](Segment* self, std::string text, double start, double end, std::vector<int32_t> tokens) {
-            new (self) Segment{start, end, std::move(text), std::move(tokens), 0, 0, 1, 0, {}};
+            new (self) Segment{start, end, std::move(text), std::move(tokens), 0, 0, 0, 1, 0, {}};
           },
           "text"_a, "start"_a, "end"_a, "tokens"_a = std::vector<int32_t>())
       .def_ro("text", &Segment::text)

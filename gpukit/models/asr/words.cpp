@@ -79,15 +79,13 @@ void standardize(std::span<double> values, int64_t rows, int64_t columns) {
   }
 }
 
-std::vector<DecoderToken> read_of(std::span<const int64_t> prompt, std::span<const int32_t> text, int64_t last,
-                                  int32_t window) {
+std::vector<DecoderToken> read_of(std::span<const int64_t> prompt, std::span<const int32_t> text, int32_t window) {
   std::vector<DecoderToken> tokens;
   const auto add = [&](int64_t id) {
     tokens.push_back({static_cast<int32_t>(id), static_cast<int32_t>(tokens.size()), 0, window});
   };
   for (const int64_t id : prompt) add(id);
   for (const int32_t id : text) add(id);
-  if (last >= 0) add(last);
   return tokens;
 }
 
@@ -158,44 +156,42 @@ std::vector<double> token_times(WhisperDecoder& decoder, const WhisperFiles& fil
   for (int64_t layer = c.decoder_layers / 2; files.alignment_heads.empty() && layer < c.decoder_layers; ++layer)
     for (int64_t head = 0; head < c.decoder_attention_heads; ++head) heads.emplace_back(layer, head);
 
-  const std::vector<DecoderToken> tokens = read_of(prompt, text, files.tokens.end_of_text, window);
-  const auto rows = static_cast<int64_t>(tokens.size());
+  const std::vector<DecoderToken> tokens = read_of(prompt, text, window);
   const std::vector<float> looks = decoder.cross_attention(tokens, heads);
-  // Row i looks for the token after it: the last of the prompt for the first of the text.
-  const auto first = static_cast<int64_t>(prompt.size()) - 1, used = static_cast<int64_t>(text.size()) + 1;
-  std::vector<double> costs(static_cast<size_t>(used * frames), 0), values(static_cast<size_t>(rows * frames));
+  // A row looks for the token after it; those of the prompt are of no use.
+  const auto rows = static_cast<int64_t>(text.size());
+  const size_t per_head = tokens.size() * static_cast<size_t>(c.max_source_positions);
+  std::vector<double> costs(static_cast<size_t>(rows * frames), 0), values(costs.size());
   for (size_t h = 0; h < heads.size(); ++h) {
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t f = 0; f < frames; ++f)
-        values[static_cast<size_t>(r * frames + f)] = looks[(h * static_cast<size_t>(rows) + static_cast<size_t>(r)) *
-                                                                static_cast<size_t>(c.max_source_positions) +
-                                                            static_cast<size_t>(f)];
+    const float* row = looks.data() + h * per_head + prompt.size() * static_cast<size_t>(c.max_source_positions);
+    for (int64_t r = 0; r < rows; ++r, row += c.max_source_positions)
+      std::copy(row, row + frames, values.begin() + static_cast<std::ptrdiff_t>(r * frames));
     standardize(values, rows, frames);
-    for (int64_t r = 0; r < used; ++r) {
-      const auto row =
-          std::span(values).subspan(static_cast<size_t>((first + r) * frames), static_cast<size_t>(frames));
-      median_filter(row);
-      for (int64_t f = 0; f < frames; ++f)
-        costs[static_cast<size_t>(r * frames + f)] -= row[static_cast<size_t>(f)] / static_cast<double>(heads.size());
-    }
+    for (int64_t r = 0; r < rows; ++r)
+      median_filter(std::span(values).subspan(static_cast<size_t>(r * frames), static_cast<size_t>(frames)));
+    for (size_t i = 0; i < costs.size(); ++i) costs[i] -= values[i] / static_cast<double>(heads.size());
   }
-  std::vector<double> times;
-  for (const int64_t frame : align(costs, used, frames)) times.push_back(static_cast<double>(frame) * kPositionSeconds);
+  std::vector<double> times = {0};
+  for (const int64_t frame : align(costs, rows, frames)) times.push_back(static_cast<double>(frame) * kPositionSeconds);
   return times;
 }
 
 std::vector<double> token_probabilities(WhisperDecoder& decoder, const WhisperFiles& files, int32_t window,
                                         std::span<const int64_t> prompt, std::span<const int32_t> text) {
-  const std::vector<DecoderToken> tokens = read_of(prompt, text, -1, window);
+  const std::vector<DecoderToken> tokens = read_of(prompt, text, window);
   std::vector<int32_t> rows;
   for (size_t i = 0; i < text.size(); ++i) rows.push_back(static_cast<int32_t>(prompt.size() + i) - 1);
   if (rows.empty()) return {};
   // Of text tokens only: timestamps and the end do not compete.
   const Array logits = decoder.read(tokens, rows).narrow(1, 0, files.tokens.end_of_text);
-  const Array ids = from_host(text.data(), {static_cast<int64_t>(text.size()), 1}, DType::int32, logits.device());
+  std::vector<int32_t> shown(text.begin(), text.end());
+  for (int32_t& id : shown) id = id < files.tokens.end_of_text ? id : 0;
+  const Array ids = from_host(shown.data(), {static_cast<int64_t>(text.size()), 1}, DType::int32, logits.device());
   const Array chosen = take_along_axis(softmax(astype(logits, DType::float32)), ids);
   std::vector<float> values(text.size());
   to_host(values.data(), chosen, "transcribe");
+  for (size_t i = 0; i < text.size(); ++i)
+    if (text[i] >= files.tokens.end_of_text) values[i] = 0;
   return {values.begin(), values.end()};
 }
 

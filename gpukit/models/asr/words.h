@@ -32,10 +32,11 @@ bool writes_spaces(std::string_view language);
 std::vector<int64_t> align(std::span<const double> costs, int64_t rows, int64_t columns);
 
 /// Seconds, within the window, at which each of `text` begins, and at which the last ends: text.size() + 1 numbers that
-/// do not descend. `frames`: positions of the sound that count.
+/// do not descend, the first of them 0. `text`: what was said after `prompt`, with its timestamps. `frames`: positions
+/// of the sound that count.
 std::vector<double> token_times(WhisperDecoder& decoder, const WhisperFiles& files, int32_t window,
                                 std::span<const int64_t> prompt, std::span<const int32_t> text, int64_t frames);
-/// Probability of each of `text` after `prompt`.
+/// Probability of each of `text` after `prompt`, among tokens that are no timestamps; 0 for one that is.
 std::vector<double> token_probabilities(WhisperDecoder& decoder, const WhisperFiles& files, int32_t window,
                                         std::span<const int64_t> prompt, std::span<const int32_t> text);
 
