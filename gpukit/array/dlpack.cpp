@@ -4,6 +4,7 @@
 #include <string>
 
 #include "gpukit/base/error.h"
+#include "gpukit/memory/byte_source.h"
 #include "gpukit/memory/hold.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/launch_gate.h"
@@ -56,6 +57,7 @@ std::unique_ptr<Managed, void (*)(Managed*)> export_as(const Array& array, DLPac
   auto exported = std::make_unique<Exported<Managed>>();
   exported->array = array;
   exported->pin = memory::Pin(array.storage());
+  memory::melt(*array.storage());
   exported->shape = array.shape();
   exported->strides = array.strides();
   exported->consumer = consumer;

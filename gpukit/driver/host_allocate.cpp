@@ -161,6 +161,10 @@ void fill_memory_entries(CudaTable& table) {
 
 namespace gpukit::driver {
 
+void discard_host_memory(CUdeviceptr address, size_t bytes) noexcept {
+  host::discard(reinterpret_cast<void*>(address), bytes);
+}
+
 void set_host_memory_limit(size_t bytes) {
   std::lock_guard lock(host::state().mutex);
   host::state().memory_limit = bytes;

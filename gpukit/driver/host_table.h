@@ -18,6 +18,8 @@ void set_host_device_count(int count);
 
 /// The most bytes of each device: allocations beyond give CUDA_ERROR_OUT_OF_MEMORY. 0: the machine's memory.
 void set_host_memory_limit(size_t bytes);
+/// Gives the memory behind an allocation back to the system where that can be done; its bytes are anything then.
+void discard_host_memory(CUdeviceptr address, size_t bytes) noexcept;
 /// Pretend SMs of each device, in groups of 8, so that it has green contexts; 0: none, as at the start.
 void set_host_sms(int count);
 /// The green context a stream was made in; null for a plain stream.

@@ -20,11 +20,10 @@ void Residency::join(const std::shared_ptr<GroupRecord>& group, Storage& storage
   Lock lock(mutex_);
   Token token(*this, lock);
   ResidentRecord& record = record_of(storage);
-  changed_.wait(lock, [&] { return record.holds == 0; });
   if (record.group == group) return;
   if (record.group != nullptr) throw Error("EvictionGroup.add: the block belongs to another group");
-  if (record.where != Where::device || group->where != Where::device)
-    throw Error("EvictionGroup.add: the block and the group must be on the device");
+  bring({&record, group.get()}, lock);
+  changed_.wait(lock, [&] { return record.holds == 0; });
   group->members.push_back(&record);
   unlink(record);
   record.group = group;
@@ -49,7 +48,7 @@ void Residency::dissolve(GroupRecord& group) noexcept {
   changed_.wait(lock, [&] { return group.holds == 0; });
   std::vector<std::shared_ptr<GroupRecord>> last;
   for (ResidentRecord* member : group.members) {
-    member->where = member->host != nullptr ? Where::host : Where::device;
+    member->where = member->out ? Where::host : Where::device;
     member->uses = group.uses;
     last.push_back(std::move(member->group));
     member->group = nullptr;

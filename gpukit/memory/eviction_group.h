@@ -13,8 +13,8 @@ class Pool;
 struct GroupRecord;
 
 /// Its blocks move as a whole only, and never while one is held or used by running work. A block held by a graph keeps
-/// its address: its pages are dropped and new ones put there. Such blocks of at most 1 MiB, or without virtual memory,
-/// stay where they are. Thread-safe.
+/// its address: its pages are dropped and new ones put there. Such blocks of at most 1 MiB, or on a GPU without virtual
+/// memory, stay where they are. Frozen blocks (byte_source.h) are not copied out again. Thread-safe.
 class EvictionGroup {
  public:
   explicit EvictionGroup(Pool& pool);
@@ -22,7 +22,8 @@ class EvictionGroup {
   EvictionGroup(const EvictionGroup&) = delete;
   EvictionGroup& operator=(const EvictionGroup&) = delete;
 
-  /// Throws Error when the block is not managed by this pool, is evicted, or belongs to another group.
+  /// Brings the block and the group back first. Throws Error when the block is not managed by this pool or belongs to
+  /// another group, and OutOfMemoryError.
   void add(const std::shared_ptr<Storage>& storage);
   /// Moves all to host memory, or throws and moves none: Error when one is pinned, OutOfMemoryError when the host side
   /// is full. Waits for running work. Gives the device bytes that became free.
@@ -35,7 +36,26 @@ class EvictionGroup {
   void set_priority(int priority);
 
  private:
+  friend class GroupTurn;
   std::shared_ptr<GroupRecord> record_;
+};
+
+/// This thread works with a group for a while, launch after launch: a step of a model. The group is brought back first.
+/// Others who want its room wait then, for some times as long as it took to bring the group back and no longer, so that
+/// two models which share the room of one take turns of many steps. Nested turns are fine.
+class GroupTurn {
+ public:
+  /// Throws OutOfMemoryError, and what a ByteSource throws.
+  explicit GroupTurn(EvictionGroup& group);
+  ~GroupTurn();
+  GroupTurn(const GroupTurn&) = delete;
+  GroupTurn& operator=(const GroupTurn&) = delete;
+  /// Of this thread.
+  static bool is_own(const GroupRecord& group);
+
+ private:
+  const std::shared_ptr<GroupRecord> record_;
+  GroupTurn* const outer_;
 };
 
 /// What a graph replay takes: `storages` with their groups are resident and stay until it is submitted. They must be of

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "gpukit/memory/byte_source.h"
 #include "gpukit/memory/residency.h"
 
 namespace gpukit::memory {
@@ -63,6 +64,8 @@ void Hold::take() {
     throw;
   }
   taken_ = true;
+  for (const Use& use : uses_)
+    if (use.write && use.storage != nullptr) melt(**use.storage);
 }
 
 void Hold::give() noexcept {

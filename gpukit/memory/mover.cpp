@@ -1,8 +1,10 @@
 #include "gpukit/memory/mover.h"
 
 #include <atomic>
+#include <vector>
 
 #include "gpukit/base/fork.h"
+#include "gpukit/memory/byte_source.h"
 #include "gpukit/memory/hold.h"
 
 namespace gpukit::memory {
@@ -23,8 +25,20 @@ class PlainMover final : public Mover {
   static void copy(driver::Context& context, std::span<const Move> moves, driver::CopyKind kind) {
     driver::Stream stream(context, 0);
     try {
+      std::vector<char> part;
       for (const Move& move : moves) {
         if (move.bytes == 0) continue;
+        if (move.source != nullptr && context.device().kind == DeviceKind::cpu) {
+          move.source->read(move.source_offset, reinterpret_cast<void*>(move.device), move.bytes);
+          continue;
+        }
+        if (move.source != nullptr) {
+          part.resize(move.bytes);
+          move.source->read(move.source_offset, part.data(), move.bytes);
+          context.api().copy_async(nullptr, move.device, part.data(), 0, move.bytes, kind, stream.handle());
+          stream.synchronize();
+          continue;
+        }
         if (kind == driver::CopyKind::device_to_host)
           context.api().copy_async(move.host, 0, nullptr, move.device, move.bytes, kind, stream.handle());
         else

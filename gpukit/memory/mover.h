@@ -10,12 +10,16 @@
 namespace gpukit::memory {
 
 struct Use;
+class ByteSource;
 
 /// One copy between device and host memory.
 struct Move {
   driver::Address device = 0;
   void* host = nullptr;  // page-locked when it comes from an eviction; any memory otherwise
   size_t bytes = 0;
+  ByteSource* source = nullptr;  // of copies to the device: in place of `host`
+  size_t source_offset = 0;
+  bool whole = false;  // the source is asked for all at once
 };
 
 /// No work touches the memory of either side when a method is called, and all copies are complete when it returns.

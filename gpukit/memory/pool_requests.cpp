@@ -3,6 +3,7 @@
 
 #include "gpukit/base/clock.h"
 #include "gpukit/base/error.h"
+#include "gpukit/driver/host_table.h"
 #include "gpukit/memory/pool_state.h"
 
 namespace gpukit::memory {
@@ -210,13 +211,17 @@ Piece* PoolState::take_new(const Request& request, bool desperate) {
 
 bool PoolState::can_drop(const Block& block) const {
   const auto* piece = static_cast<const Piece*>(block.owner_data);
-  return guarded == nullptr && vmm_ && piece->slab == nullptr;
+  return guarded == nullptr && piece->slab == nullptr && (vmm_ || context.device().kind == DeviceKind::cpu);
 }
 
 bool PoolState::drop_pages(Block block) noexcept {
   auto* range = static_cast<Range*>(static_cast<Piece*>(block.owner_data));
   std::vector<Pages> gone;
   driver::Address at = range->address;
+  if (!vmm_) {
+    driver::discard_host_memory(range->address, range->bytes);
+    range->emptied = true;
+  }
   for (const Pages& pages : range->pages) {
     if (context.api().unmap_pages(at, pages.bytes) != 0) {
       try {
@@ -244,7 +249,7 @@ bool PoolState::drop_pages(Block block) noexcept {
 
 void PoolState::refill_pages(Block block) {
   auto* range = static_cast<Range*>(static_cast<Piece*>(block.owner_data));
-  if (!range->pages.empty()) return;  // the driver would not take them away
+  if (vmm_ ? !range->pages.empty() : !range->emptied) return;  // the driver would not take them away
   const Request request{range->bytes, -1, range->lane->stream, range->lane->account, nullptr, true};
   RelaxedCapture relaxed(context);
   ladder(request, [&](bool desperate) { return attempt_refill(request, desperate, range); });
@@ -256,7 +261,7 @@ PoolState::Outcome PoolState::attempt_refill(const Request& request, bool desper
   std::vector<Pages> pages;
   Fence fence;
   try {
-    if (!gather(*request.account, request.bytes, desperate, &pages, &fence)) {
+    if (vmm_ && !gather(*request.account, request.bytes, desperate, &pages, &fence)) {
       request.account->uncharge(request.bytes);
       return {.again = desperate && transit.wait_for_others()};
     }
@@ -264,7 +269,7 @@ PoolState::Outcome PoolState::attempt_refill(const Request& request, bool desper
       Marker marker;
       fence.mark(marker);
       if (!fence.complete()) timed_wait(fence);
-      map(range->address, pages);
+      if (vmm_) map(range->address, pages);
     } catch (...) {
       put_back(std::move(pages), fence);
       throw;
@@ -275,6 +280,7 @@ PoolState::Outcome PoolState::attempt_refill(const Request& request, bool desper
   }
   std::lock_guard lock(mutex_);
   range->pages = std::move(pages);
+  range->emptied = false;
   --range->lane->live;
   hand_out(range->lane, range, Counted::restored);
   return {.done = true};
@@ -282,9 +288,23 @@ PoolState::Outcome PoolState::attempt_refill(const Request& request, bool desper
 
 void PoolState::release_dropped(Block block) noexcept {
   std::unique_ptr<Range> range(static_cast<Range*>(static_cast<Piece*>(block.owner_data)));
-  if (!range->pages.empty()) {
+  if (vmm_ ? !range->pages.empty() : !range->emptied) {
     range.release();
     return release_idle(block);
+  }
+  if (!vmm_) {
+    {
+      std::lock_guard lock(mutex_);
+      --range->lane->live;
+      leave(leaving_of(range.release()));
+    }
+    try {
+      RelaxedCapture relaxed(context);
+      finish_leaving(false);
+    } catch (...) {
+      // The next request or trim tries again.
+    }
+    return;
   }
   try {
     RelaxedCapture relaxed(context);

@@ -51,6 +51,7 @@ struct Pages {
 struct Range : Piece {
   std::vector<Pages> pages;
   uint64_t freed_at = 0;  // count of large requests
+  bool emptied = false;   // a plain one whose bytes were given up, not its addresses
 };
 
 /// The largest of its pages that are not above `limit`.

@@ -98,14 +98,14 @@ void Residency::remove(Storage& storage) noexcept {
   ResidentRecord& record = record_of(storage);
   g_managed_blocks.fetch_sub(1, std::memory_order_relaxed);
   // Its last owner is gone, so no thread moves it; others see that it is leaving and wait for its memory.
-  if (record.host == nullptr) {
+  if (!record.out) {
     if (storage.block_.bytes != 0) pool_.release(storage.block_, storage.home_, storage.other_streams_);
-  } else {
-    arena_.release(record.host);
-    if (record.dropped) pool_.release_dropped(storage.block_);
+  } else if (record.dropped) {
+    pool_.release_dropped(storage.block_);
   }
   std::lock_guard lock(mutex_);
-  if (record.host != nullptr) {
+  drop_copy(record);
+  if (record.out) {
     evicted_bytes_ -= storage.block_.bytes;
     Account::bump(record.account->evicted_bytes_, size_t{0} - storage.block_.bytes);
     Account::bump(record.account->evicted_blocks_, -1);
@@ -313,12 +313,12 @@ void Residency::graph_hold(Storage& storage, int change) noexcept {
 
 bool Residency::resident(const Storage& storage) const {
   std::lock_guard lock(mutex_);
-  return record_of(storage).host == nullptr;
+  return !record_of(storage).out;
 }
 
 std::optional<driver::Address> Residency::address_now(const Storage& storage) const {
   std::lock_guard lock(mutex_);
-  if (record_of(storage).host != nullptr) return std::nullopt;
+  if (record_of(storage).out) return std::nullopt;
   return storage.block_.address;
 }
 
@@ -327,11 +327,17 @@ std::optional<std::string> Residency::evicted_bytes(const Storage& storage) {
   // With the token no one moves it meanwhile.
   Lock lock(mutex_);
   Token token(*this, lock);
+  if (!record_of(storage).out) return bytes;
   const auto* host = static_cast<const char*>(record_of(storage).host);
-  if (host == nullptr) return bytes;
+  const std::shared_ptr<ByteSource> source = record_of(storage).source;
   lock.unlock();
   try {
-    bytes.emplace(host, storage.bytes());
+    if (host != nullptr) {
+      bytes.emplace(host, storage.bytes());
+    } else {
+      bytes.emplace(storage.bytes(), '\0');
+      for (const auto& part : source->parts()) source->read(part.offset, bytes->data() + part.offset, part.bytes);
+    }
   } catch (...) {
     lock.lock();
     throw;
@@ -377,7 +383,7 @@ void Residency::lock_for_fork() {
 // whole, else those on the device are.
 void Residency::forget_other_threads() {
   auto gone = [](const ResidentRecord* record) { return record->storage.weak_from_this().expired(); };
-  auto evicted = [](const ResidentRecord* record) { return record->host != nullptr; };
+  auto evicted = [](const ResidentRecord* record) { return record->out; };
   for (auto& [priority, list] : lists_) {
     for (Unit *unit = list.front, *next = nullptr; unit != nullptr; unit = next) {
       next = unit->next;
@@ -395,6 +401,7 @@ void Residency::forget_other_threads() {
         in_host = evicted(record);
       }
       unit->holds = unit->reserved = 0;
+      if (unit->is_group) static_cast<GroupRecord*>(unit)->turns = 0;
       if (unit->where == Where::moving) unit->where = in_host ? Where::host : Where::device;
     }
   }

@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "gpukit/memory/byte_source.h"
 #include "gpukit/memory/host_arena.h"
 #include "gpukit/memory/resource.h"
 
@@ -50,8 +51,11 @@ struct ResidentRecord : Unit {
   const std::shared_ptr<Account> account;
   Residency* residency = nullptr;
   int pins = 0, graph_holds = 0;
+  bool out = false;      // its bytes are not on the device
   bool dropped = false;  // evicted with its addresses kept
-  void* host = nullptr;  // the bytes of an evicted block
+  void* host = nullptr;  // the bytes of an evicted block; of a frozen one also later
+  std::atomic<bool> frozen{false};
+  std::shared_ptr<ByteSource> source;  // of a frozen block, or null
   std::shared_ptr<GroupRecord> group;
 };
 
@@ -59,6 +63,14 @@ struct GroupRecord : Unit {
   explicit GroupRecord(Residency& owner) : Unit(true), residency(owner) {}
   Residency& residency;
   std::vector<ResidentRecord*> members;
+  int turns = 0;                              // threads that work with it now
+  int64_t last_turn_ns = 0, stays_until_ns = 0;  // when the last one ended; how long others leave it alone
+};
+
+struct MovedBytes {
+  int64_t copied_out = 0, copied_in = 0;  // by evictions, by restores
+  int64_t reread = 0;                     // that restores got from their sources instead
+  int64_t host = 0;                       // of copies in host memory now
 };
 
 class Residency {
@@ -99,6 +111,9 @@ class Residency {
   void set_priority(Storage& storage, int priority);
   int priority(const Storage& storage) const;
   void touch(Storage& storage);
+  void freeze(Storage& storage, std::shared_ptr<ByteSource> source);
+  /// A launch, or who else got hold of it, may write the block.
+  void melt(Storage& storage) noexcept;
 
   void add(GroupRecord& group);
   void join(const std::shared_ptr<GroupRecord>& group, Storage& storage);
@@ -109,6 +124,8 @@ class Residency {
   size_t size(const GroupRecord& group) const;
   size_t bytes(const GroupRecord& group) const;
   void set_priority(GroupRecord& group, int priority);
+  void begin_turn(GroupRecord& group);
+  void end_turn(GroupRecord& group) noexcept;
   /// Of the groups of the storages, each once.
   void note_group_use(std::span<Storage* const> storages, const std::shared_ptr<driver::Stream>& stream) noexcept;
 
@@ -121,6 +138,7 @@ class Residency {
   void lock_for_fork();
   void unlock_after_fork(bool child);
   void add_to(ResourceStats* stats) const;
+  MovedBytes moved() const;
   int64_t trim_host() noexcept;
 
  private:
@@ -154,7 +172,9 @@ class Residency {
     std::shared_ptr<Storage> kept;  // let go without the lock only: it may be the last owner
     Block block;
     void* host = nullptr;
-    bool drop = false;  // its pages go, its addresses stay
+    bool drop = false;   // its pages go, its addresses stay
+    bool copy = false;   // its bytes go to `host`
+    bool stays = false;  // the driver did not let it go
   };
 
   static int own_arrivals();
@@ -181,14 +201,20 @@ class Residency {
   static bool pinned(const Unit& unit);
   bool may_leave(const Unit& unit) const;
   static bool in_scope(const Unit& unit, const Account* scope);
+  /// Until when others leave a group alone; 0: they need not.
+  static int64_t stays_until(const GroupRecord& group);
   Unit* pick(const Account* scope, bool may_wait, Lock& lock);
   void leaving_blocks(Unit& unit, std::vector<Moving>* moving) const;
   bool stage(std::span<Moving> all, size_t first, Lock& lock);
+  bool try_stage(std::span<Moving> all, size_t first, Lock& lock);
   size_t send_out(std::span<Unit* const> units, std::vector<Moving>& moving, Lock& lock);
   void wait_until_free(Unit& unit, const char* op, Lock& lock);
   size_t evict_unit(Unit& unit, const char* op, Lock& lock);
   void bring(std::vector<Unit*> units, Lock& lock);
   void bring_in(Unit& unit, Lock& lock);
+  void drop_copy(ResidentRecord& record) noexcept;
+  /// Copies of frozen blocks that are on the device. False: there were none.
+  bool drop_spare_copies() noexcept;
 
   PoolState& pool_;
   HostArena arena_;
@@ -203,7 +229,9 @@ class Residency {
   std::unordered_map<uint64_t, StreamMarks> marks_;
   size_t tidy_marks_at_ = 64;
   int64_t evictions_ = 0, restores_ = 0, waits_ = 0, wait_ns_ = 0;
+  int64_t copied_out_bytes_ = 0, copied_in_bytes_ = 0, reread_bytes_ = 0;
   size_t evicted_bytes_ = 0;
+  std::unordered_map<const Account*, size_t> host_bytes_;  // of the copies of its blocks
 };
 
 }  // namespace gpukit::memory

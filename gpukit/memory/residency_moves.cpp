@@ -1,15 +1,25 @@
 // Choosing what leaves, and moving bytes out and in. The token is held throughout; the lock is not held while bytes
 // move.
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <optional>
 
+#include "gpukit/base/clock.h"
 #include "gpukit/base/error.h"
 #include "gpukit/base/events.h"
+#include "gpukit/memory/eviction_group.h"
 #include "gpukit/memory/mover.h"
 #include "gpukit/memory/pool_state.h"
 
 namespace gpukit::memory {
+
+namespace {
+
+// A group that came back stays for some times what that took, so that most of the time goes to work and not to moves.
+constexpr int64_t kStayFactor = 4, kLeastStay = 20'000'000, kMostStay = 500'000'000;
+
+}  // namespace
 
 // Choice
 
@@ -38,9 +48,21 @@ bool Residency::may_leave(const Unit& unit) const {
   });
 }
 
+namespace {
+
+/// What leaves an account makes room above it: not where that much is kept for the account anyway.
+bool makes_room(const Account& account, const Account* scope) {
+  for (const Account* below = &account; below != nullptr && below != scope; below = below->parent().get())
+    if (below->kept() != 0 && below->charged() <= below->kept()) return false;
+  return true;
+}
+
+}  // namespace
+
 bool Residency::in_scope(const Unit& unit, const Account* scope) {
   auto wanted = [&](const ResidentRecord* record) {
-    return record->account->eviction() && (scope == nullptr || scope->contains(*record->account));
+    const Account& account = *record->account;
+    return account.eviction() && (scope == nullptr || scope->contains(account)) && makes_room(account, scope);
   };
   if (!unit.is_group) return wanted(static_cast<const ResidentRecord*>(&unit));
   const auto& members = static_cast<const GroupRecord&>(unit).members;
@@ -52,6 +74,8 @@ Unit* Residency::pick(const Account* scope, bool may_wait, Lock& lock) {
     refresh_marks(lock);
     Unit* unfinished = nullptr;
     bool busy = arrivals_ > own_arrivals();
+    int64_t until = INT64_MAX;  // a group's turn is over
+    const int64_t now = real_clock().now_ns();
     for (auto& [priority, list] : lists_) {
       bool held = false;
       for (Unit* unit = list.front; unit != nullptr; unit = unit->next) {
@@ -60,6 +84,15 @@ Unit* Residency::pick(const Account* scope, bool may_wait, Lock& lock) {
         if (unit->holds != 0 || dying(*unit)) {
           held = true;
           continue;
+        }
+        if (unit->is_group) {
+          const auto& group = static_cast<const GroupRecord&>(*unit);
+          if (GroupTurn::is_own(group)) continue;
+          if (const int64_t stays = stays_until(group); stays > now) {
+            held = true;
+            until = std::min(until, stays);
+            continue;
+          }
         }
         if (finished(*unit)) return unit;
         if (unfinished == nullptr && can_finish(*unit)) unfinished = unit;
@@ -71,6 +104,8 @@ Unit* Residency::pick(const Account* scope, bool may_wait, Lock& lock) {
     if (!may_wait) return nullptr;
     if (unfinished != nullptr)
       wait_finished(*unfinished, lock);
+    else if (busy && until != INT64_MAX)
+      changed_.wait_for(lock, std::chrono::nanoseconds(until - now));
     else if (busy)
       changed_.wait(lock);
     else
@@ -121,7 +156,7 @@ bool Residency::make_room(const Account* scope, size_t needed, bool holding) {
     if (!lock.owns_lock()) lock.lock();
     for (Unit* unit : units) unit->where = Where::device;
     for (Moving& entry : moving)
-      if (entry.host != nullptr) arena_.release(entry.host);
+      if (entry.copy && entry.host != nullptr) arena_.release(entry.host);
     come_back();
     changed();
     throw;
@@ -135,8 +170,10 @@ bool Residency::make_room(const Account* scope, size_t needed, bool holding) {
 
 void Residency::leaving_blocks(Unit& unit, std::vector<Moving>* moving) const {
   auto add = [&](ResidentRecord* record, bool drop) {
-    if (auto kept = record->storage.weak_from_this().lock())
-      moving->push_back({record, std::move(kept), record->storage.block_, nullptr, drop});
+    auto kept = record->storage.weak_from_this().lock();
+    if (kept == nullptr) return;
+    const bool copy = record->host == nullptr && record->source == nullptr;
+    moving->push_back({record, std::move(kept), record->storage.block_, record->host, drop, copy});
   };
   if (!unit.is_group) return add(static_cast<ResidentRecord*>(&unit), false);
   for (ResidentRecord* member : static_cast<GroupRecord&>(unit).members) {
@@ -148,13 +185,19 @@ void Residency::leaving_blocks(Unit& unit, std::vector<Moving>* moving) const {
 }
 
 bool Residency::stage(std::span<Moving> all, size_t first, Lock& lock) {
+  // Copies of what is on the device anyway give way: they can be made again.
+  return try_stage(all, first, lock) || (drop_spare_copies() && try_stage(all, first, lock));
+}
+
+bool Residency::try_stage(std::span<Moving> all, size_t first, Lock& lock) {
   const std::span<Moving> moving = all.subspan(first);
   for (const Moving& entry : moving) {
     const Account& account = *entry.record->account;
-    size_t bytes = account.evicted_bytes();
+    const auto held = host_bytes_.find(&account);
+    size_t bytes = held != host_bytes_.end() ? held->second : 0;
     for (const Moving& other : all)
-      if (other.record->account == entry.record->account) bytes += other.block.bytes;
-    if (account.host_limit() != 0 && bytes > account.host_limit()) return false;
+      if (other.copy && other.record->account == entry.record->account) bytes += other.block.bytes;
+    if (entry.copy && account.host_limit() != 0 && bytes > account.host_limit()) return false;
   }
   lock.unlock();
   bool enough = true;
@@ -162,6 +205,7 @@ bool Residency::stage(std::span<Moving> all, size_t first, Lock& lock) {
   try {
     RelaxedCapture relaxed(pool_.context);
     for (Moving& entry : moving) {
+      if (!entry.copy) continue;
       entry.host = arena_.allocate(entry.kept->bytes());
       enough = enough && entry.host != nullptr;
       if (!enough) break;
@@ -171,6 +215,7 @@ bool Residency::stage(std::span<Moving> all, size_t first, Lock& lock) {
   }
   if (!enough || failure != nullptr) {
     for (Moving& entry : moving) {
+      if (!entry.copy) continue;
       if (entry.host != nullptr) arena_.release(entry.host);
       entry.host = nullptr;
     }
@@ -183,7 +228,7 @@ bool Residency::stage(std::span<Moving> all, size_t first, Lock& lock) {
 size_t Residency::send_out(std::span<Unit* const> units, std::vector<Moving>& moving, Lock& lock) {
   std::vector<Move> moves;
   for (const Moving& entry : moving)
-    if (entry.host != nullptr) moves.push_back({entry.block.address, entry.host, entry.kept->bytes()});
+    if (entry.copy) moves.push_back({entry.block.address, entry.host, entry.kept->bytes()});
   lock.unlock();
   size_t freed = 0;
   std::exception_ptr failure;
@@ -194,14 +239,16 @@ size_t Residency::send_out(std::span<Unit* const> units, std::vector<Moving>& mo
     // Before the block goes: should the process fork, its child finds the bytes.
     for (Moving& entry : moving) {
       entry.record->host = entry.host;
+      entry.record->out = true;
       entry.record->dropped = entry.drop;
     }
     lock.unlock();
     for (Moving& entry : moving) {
-      if (entry.host == nullptr) continue;
       if (!entry.drop) {
         pool_.release_idle(entry.block);
       } else if (!pool_.drop_pages(entry.block)) {
+        entry.stays = true;
+        if (!entry.copy) continue;
         arena_.release(entry.host);
         entry.host = nullptr;
         continue;
@@ -211,19 +258,23 @@ size_t Residency::send_out(std::span<Unit* const> units, std::vector<Moving>& mo
   } catch (...) {
     failure = std::current_exception();
     for (Moving& entry : moving)
-      if (entry.host != nullptr) arena_.release(entry.host);
+      if (entry.copy) arena_.release(entry.host);
   }
   lock.lock();
   for (Unit* unit : units) unit->where = failure != nullptr ? Where::device : Where::host;
   if (failure == nullptr) {
     for (Moving& entry : moving) {
       ResidentRecord& record = *entry.record;
-      if (entry.host == nullptr) {
-        record.host = nullptr;
-        record.dropped = false;
+      record.host = entry.host;
+      if (entry.stays) {
+        record.out = record.dropped = false;
         continue;
       }
       ++evictions_;
+      if (entry.copy) {
+        copied_out_bytes_ += static_cast<int64_t>(entry.kept->bytes());
+        host_bytes_[record.account.get()] += entry.block.bytes;
+      }
       evicted_bytes_ += entry.block.bytes;
       Account::bump(record.account->evicted_bytes_, entry.block.bytes);
       Account::bump(record.account->evicted_blocks_, 1);
@@ -316,7 +367,7 @@ void Residency::bring(std::vector<Unit*> units, Lock& lock) {
 void Residency::bring_in(Unit& unit, Lock& lock) {
   std::vector<Moving> moving;
   auto add = [&](ResidentRecord* record) {
-    if (record->host == nullptr) return;
+    if (!record->out) return;
     if (auto kept = record->storage.weak_from_this().lock())
       moving.push_back({record, std::move(kept), record->storage.block_, record->host, record->dropped});
   };
@@ -327,7 +378,8 @@ void Residency::bring_in(Unit& unit, Lock& lock) {
   }
   unit.where = Where::moving;
   lock.unlock();
-  size_t placed = 0;
+  const int64_t begin = real_clock().now_ns();
+  size_t placed = 0, copied = 0, reread = 0;
   std::exception_ptr failure;
   try {
     RelaxedCapture relaxed(pool_.context);
@@ -338,7 +390,16 @@ void Residency::bring_in(Unit& unit, Lock& lock) {
       else
         entry.block = pool_.allocate_idle(entry.kept->bytes_, entry.kept->home_, entry.record->account);
       ++placed;
-      moves.push_back({entry.block.address, entry.host, entry.kept->bytes_});
+      if (entry.host != nullptr) {
+        moves.push_back({entry.block.address, entry.host, entry.kept->bytes_});
+        copied += entry.kept->bytes_;
+        continue;
+      }
+      ByteSource* source = entry.record->source.get();
+      for (const auto& part : source->parts()) {
+        moves.push_back({entry.block.address + part.offset, nullptr, part.bytes, source, part.offset, part.whole});
+        reread += part.bytes;
+      }
     }
     mover().to_device(pool_.context, moves);
   } catch (...) {
@@ -362,15 +423,19 @@ void Residency::bring_in(Unit& unit, Lock& lock) {
       ++restores_;
       note_event("memory", "restore", record.account->name(), static_cast<int64_t>(entry.block.bytes));
       record.storage.block_ = entry.block;
-      record.host = nullptr;
-      record.dropped = false;
+      record.out = record.dropped = false;
+      if (!record.frozen || record.source != nullptr) drop_copy(record);
+    }
+    copied_in_bytes_ += static_cast<int64_t>(copied);
+    reread_bytes_ += static_cast<int64_t>(reread);
+    if (unit.is_group) {
+      const int64_t now = real_clock().now_ns();
+      static_cast<GroupRecord&>(unit).stays_until_ns = now + std::clamp(kStayFactor * (now - begin), kLeastStay, kMostStay);
     }
     move_to_back(unit);
   }
   changed();
   lock.unlock();
-  if (failure == nullptr)
-    for (const Moving& entry : moving) arena_.release(entry.host);
   moving.clear();
   lock.lock();
   if (failure != nullptr) std::rethrow_exception(failure);
