@@ -25,11 +25,15 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 }
 
 ReadableFile::ReadableFile(ReadableFile&& other) noexcept
-    : path_(std::move(other.path_)), handle_(std::exchange(other.handle_, -1)), size_(other.size_) {}
+    : path_(std::move(other.path_)),
+      handle_(std::exchange(other.handle_, -1)),
+      size_(other.size_),
+      modified_ns_(other.modified_ns_) {}
 
 ReadableFile& ReadableFile::operator=(ReadableFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(handle_, other.handle_);
+  std::swap(modified_ns_, other.modified_ns_);
   std::swap(size_, other.size_);
   return *this;
 }

@@ -42,6 +42,8 @@ class ReadableFile {
   const std::string& path() const { return path_; }
   /// When it was opened.
   int64_t size() const { return size_; }
+  /// Whether size and time of change are those of the opening. Another file of the same name is not this one.
+  bool unchanged() const;
   /// Reads up to `bytes` at `offset`; fewer only where the file ends.
   size_t read_at(int64_t offset, void* to, size_t bytes) const;
 
@@ -49,7 +51,7 @@ class ReadableFile {
   ReadableFile(std::string path, intptr_t handle) : path_(std::move(path)), handle_(handle) {}
   std::string path_;
   intptr_t handle_;  // -1: moved from
-  int64_t size_ = 0;
+  int64_t size_ = 0, modified_ns_ = 0;
 };
 
 struct Entry {

@@ -168,7 +168,14 @@ ReadableFile ReadableFile::open(const std::string& path) {
   if (::fstat(fd, &info) != 0) throw FileError(path, errno, "cannot open");
   if (!S_ISREG(info.st_mode)) throw FileError(path, S_ISDIR(info.st_mode) ? EISDIR : EINVAL, "not a plain file:");
   file.size_ = info.st_size;
+  file.modified_ns_ = modified_ns(info);
   return file;
+}
+
+bool ReadableFile::unchanged() const {
+  struct stat info;
+  if (::fstat(static_cast<int>(handle_), &info) != 0) throw FileError(path_, errno, "cannot read");
+  return info.st_size == size_ && modified_ns(info) == modified_ns_;
 }
 
 ReadableFile::~ReadableFile() {

@@ -98,6 +98,17 @@ Mapping::~Mapping() {
   if (data_ != nullptr) UnmapViewOfFile(data_);
 }
 
+namespace {
+
+/// 0 where it is not known.
+int64_t modified_ns(HANDLE file) {
+  FILETIME time;
+  if (!GetFileTime(file, nullptr, nullptr, &time)) return 0;
+  return ((int64_t{time.dwHighDateTime} << 32) | time.dwLowDateTime) * 100;
+}
+
+}  // namespace
+
 ReadableFile ReadableFile::open(const std::string& path) {
   if (is_folder(path)) throw FileError(path, EISDIR, "not a plain file:");
   const HANDLE handle = CreateFileW(widen(path).c_str(), GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, nullptr,
@@ -108,7 +119,15 @@ ReadableFile ReadableFile::open(const std::string& path) {
   if (GetFileType(handle) != FILE_TYPE_DISK || !GetFileSizeEx(handle, &size))
     throw FileError(path, EINVAL, "not a plain file:");
   file.size_ = size.QuadPart;
+  file.modified_ns_ = modified_ns(handle);
   return file;
+}
+
+bool ReadableFile::unchanged() const {
+  const auto handle = reinterpret_cast<HANDLE>(handle_);
+  LARGE_INTEGER size;
+  if (!GetFileSizeEx(handle, &size)) throw FileError(path_, last_errno(), "cannot read");
+  return size.QuadPart == size_ && modified_ns(handle) == modified_ns_;
 }
 
 ReadableFile::~ReadableFile() {

@@ -209,10 +209,28 @@ std::span<const std::byte> TensorFile::kept_bytes(std::string_view name) const {
 }
 
 Array TensorFile::load(std::string_view name, Device device, std::optional<DType> cast) const {
-  const auto [file, tensor] = state_->find(name);
-  const Array array = Array::empty(tensor->shape, tensor->dtype, device);
-  read_into(array, file->file, shown(*tensor), tensor->offset);
+  const std::string names[] = {std::string(name)};
+  const Array array = load(names, device).front();
   return cast ? astype(array, *cast) : array;
+}
+
+std::vector<Array> TensorFile::load(std::span<const std::string> names, Device device) const {
+  std::vector<FilePart> parts;
+  std::vector<Array> arrays;
+  for (const std::string& name : names) {
+    const auto [file, tensor] = state_->find(name);
+    arrays.push_back(Array::empty(tensor->shape, tensor->dtype, device));
+    parts.push_back({arrays.back(), &file->file, shown(*tensor), tensor->offset});
+  }
+  read_into(parts);
+  return arrays;
+}
+
+void TensorFile::read_again(std::string_view name, int64_t offset, void* to, int64_t bytes) const {
+  const auto [file, tensor] = state_->find(name);
+  read_run(file->file, shown(*tensor), tensor->offset + offset, to, bytes);
+  if (!file->file.unchanged())
+    throw FileError(file->file.path(), 0, "cannot read " + shown(*tensor) + " again: it has been changed since it was opened:");
 }
 
 void save_safetensors(const std::string& path, std::span<const std::pair<std::string, Array>> tensors,

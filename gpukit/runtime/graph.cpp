@@ -221,6 +221,11 @@ void Graph::check_session(const driver::Stream& stream) const {
   throw Error("replay: the session's SMs have changed since the capture; capture the graph again");
 }
 
+void Graph::join(memory::EvictionGroup& group) {
+  if (!ready()) throw Error("join: the graph holds no capture; call begin_capture and end_capture first");
+  for (const auto& storage : captured_->managed_) group.add(storage);
+}
+
 void Graph::synchronize() {
   std::shared_ptr<driver::Stream> last;
   {

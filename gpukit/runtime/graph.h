@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "gpukit/memory/eviction_group.h"
 #include "gpukit/memory/storage.h"
 #include "gpukit/runtime/session.h"
 #include "gpukit/runtime/workspace.h"
@@ -75,6 +76,9 @@ class Graph {
   /// Error from another session than the capture's, and when that session's SMs have changed. Threads may replay one
   /// graph at the same time.
   void replay();
+  /// What it holds leaves the device and comes back with the group from now on, and at the same addresses. Throws Error
+  /// when it holds no capture or a block of it belongs to another group.
+  void join(memory::EvictionGroup& group);
   /// Waits for the last replay.
   void synchronize();
   /// Drops the capture and lets go of its buffers. Throws Error while another thread replays.

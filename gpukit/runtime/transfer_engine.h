@@ -89,6 +89,7 @@ class TransferEngine {
     size_t piece_bytes = size_t{16} << 20;  // of direct copies
     int depth = 2;                          // pieces in flight per stream
     bool workers = true;                    // false: the caller of step() does the work, for tests
+    bool in_place = true;                   // sources write into the memory of a CPU; false: through the ring, for tests
   };
   explicit TransferEngine(driver::Context& context) : TransferEngine(context, Options()) {}
   TransferEngine(driver::Context& context, Options options);
@@ -148,6 +149,8 @@ class TransferEngine {
 
   Lane& lane_of(const Transfer& transfer) { return lanes_[static_cast<int>(transfer.request_.type)]; }
   // No lock is held.
+  /// The moves that have a source. What was submitted to `stream` is under way when this returns or throws.
+  void fill(const std::shared_ptr<driver::Stream>& stream, std::span<const memory::Move> moves);
   void serve(Lane& lane);
   bool step(Lane& lane);
   /// False, and nothing done, when there is no chunk: a piece must be retired first.

@@ -84,7 +84,6 @@ void TransferEngine::move(TransferType type, std::span<const memory::Move> moves
   const bool in = type == TransferType::h2d;
   // A spinning wait: a sleeping thread wakes too late for copies of a few hundred microseconds.
   driver::Event done(context_);
-  Staging staging(ring_, stream, in);
   auto copy = [&](void* host, driver::Address device, size_t bytes) {
     if (in)
       api.copy_async(nullptr, device, host, 0, bytes, driver::CopyKind::host_to_device, stream->handle());
@@ -92,8 +91,9 @@ void TransferEngine::move(TransferType type, std::span<const memory::Move> moves
       api.copy_async(host, 0, nullptr, device, bytes, driver::CopyKind::device_to_host, stream->handle());
   };
   try {
+    Staging staging(ring_, stream, in);
     for (const memory::Move& move : moves) {
-      if (move.bytes == 0) continue;
+      if (move.bytes == 0 || move.source != nullptr) continue;
       if (api.is_page_locked(move.host)) {
         copy(move.host, move.device, move.bytes);
         continue;
@@ -102,6 +102,8 @@ void TransferEngine::move(TransferType type, std::span<const memory::Move> moves
                    [&](char* chunk, size_t offset, size_t bytes) { copy(chunk, move.device + offset, bytes); });
     }
     staging.finish();
+    staging.reset();
+    fill(stream, moves);
     done.record(*stream);
     done.synchronize();
   } catch (...) {

@@ -38,6 +38,10 @@ class Staging {
     end(parts_[turn_ % 2]);
     end(parts_[(turn_ + 1) % 2]);
   }
+  /// Gives the chunks back. After finish().
+  void reset() {
+    for (Part& part : parts_) part.slot.reset();
+  }
 
  private:
   struct Part {
