@@ -31,6 +31,17 @@ Counter& counter(std::string_view name) {
   return all.counters.try_emplace(std::string(name)).first->second;
 }
 
+std::string owned_name(std::string_view metric, std::string_view owner) {
+  return std::string(metric) + "/" + std::string(owner);
+}
+
+int64_t counter_value(std::string_view name) {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  const auto found = all.counters.find(name);
+  return found == all.counters.end() ? 0 : found->second.value();
+}
+
 std::vector<std::pair<std::string, int64_t>> metrics() {
   Registry& all = registry();
   std::lock_guard lock(all.mutex);

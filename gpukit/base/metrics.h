@@ -23,6 +23,10 @@ class Counter {
 /// The counter of this name, made on first use; the reference stays valid. Keep it: the lookup takes a lock.
 ///   static Counter& hits = counter("jit.cache_hits");
 Counter& counter(std::string_view name);
+/// The name of a counter that many owners have one of each: `metric/owner`.
+std::string owned_name(std::string_view metric, std::string_view owner);
+/// 0 when there is no such counter.
+int64_t counter_value(std::string_view name);
 /// All counters, sorted by name.
 std::vector<std::pair<std::string, int64_t>> metrics();
 

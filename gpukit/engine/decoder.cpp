@@ -64,6 +64,7 @@ void Decoder::launch(const Run& run, const std::function<void()>& issue) {
   runtime::ScopedCapture capture(*graph);
   issue();
   capture.end();
+  if (const auto& residence = model_->residence()) graph->join(residence->group());
   Captured& kept = known != graphs_.end() ? *known : graphs_.emplace_back(Captured{run, nullptr});
   kept.graph = std::move(graph);
   kept.graph->replay();

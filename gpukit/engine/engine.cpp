@@ -59,11 +59,15 @@ Engine::Options options_for(const llm::CausalTransformer& model, int64_t tokens)
 Engine::Engine(std::shared_ptr<const llm::CausalTransformer> model, const Options& options)
     : model_(std::move(model)),
       options_(completed(*model_, options)),
+      making_(std::in_place, model_->residence()),
       cache_(model_->config(), cache_options(*model_, options_), model_->device()),
       step_(model_, cache_,
             {options_.token_budget, options_.graphs, options_.verify_graphs, options_.top_logprobs, options_.logprobs}),
       kept_(cache_),
-      used_rows_(static_cast<size_t>(options_.max_sequences), false) {}
+      used_rows_(static_cast<size_t>(options_.max_sequences), false) {
+  if (const auto& residence = model_->residence()) cache_.join(residence->group());
+  making_.reset();
+}
 
 int64_t Engine::submit(Request request) {
   const auto length = static_cast<int64_t>(request.prompt.size());

@@ -17,6 +17,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "gpukit/engine/meter.h"
 #include "gpukit/engine/prefix_store.h"
 #include "gpukit/engine/step.h"
 #include "gpukit/engine/stop_text.h"
@@ -117,7 +118,7 @@ class Engine {
   void advance();
   Work plan();
   void ask_callbacks(Work& work);
-  void draw(const Work& work);
+  int64_t draw(const Work& work);
   void admit();
   bool make_room(Sequence& sequence, int64_t tokens);
   void preempt(size_t index);
@@ -132,8 +133,10 @@ class Engine {
 
   std::shared_ptr<const llm::CausalTransformer> model_;
   Options options_;
+  std::optional<llm::Residence::Turn> making_;  // while caches and buffers are made
   PagedCache cache_;
   Step step_;
+  Meter meter_;
   std::deque<SequencePtr> waiting_;
   std::vector<SequencePtr> running_;  // the oldest first
   PrefixStore kept_;

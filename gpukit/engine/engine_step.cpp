@@ -1,6 +1,7 @@
 // What an engine does in one step.
 #include <algorithm>
 
+#include "gpukit/base/clock.h"
 #include "gpukit/base/error.h"
 #include "gpukit/engine/engine.h"
 
@@ -85,6 +86,8 @@ bool Engine::make_room(Sequence& sequence, int64_t tokens) {
 }
 
 void Engine::advance() {
+  const llm::Residence::Turn turn(model_->residence());
+  const int64_t begin_ns = real_clock().now_ns();
   admit();
   struct Stepping {
     Engine& engine;
@@ -96,7 +99,11 @@ void Engine::advance() {
   } const stepping{*this};
   Work work = plan();
   ask_callbacks(work);
-  if (!work.empty()) draw(work);
+  if (work.empty()) return;
+  const int64_t drawn = draw(work);
+  int64_t computed = 0;
+  for (const auto& [sequence, tokens] : work) computed += tokens;
+  meter_.note(model_->device(), begin_ns, computed, drawn);
 }
 
 /// The oldest first. Who finds no pages waits for those before it, or makes those behind it wait.
@@ -147,8 +154,10 @@ void Engine::ask_callbacks(Work& work) {
   std::erase_if(work, [](const auto& item) { return item.first->row < 0; });
 }
 
-void Engine::draw(const Work& work) {
+/// How many tokens were drawn.
+int64_t Engine::draw(const Work& work) {
   const std::vector<Drawn> drawn = run(work);
+  int64_t count = 0;
   for (const auto& [sequence, tokens] : work) {
     sequence->done += tokens;
     if (sequence->left() > 0) continue;
@@ -158,6 +167,7 @@ void Engine::draw(const Work& work) {
         throw Error("Engine: a row of logits has NaN, or no allowed token, at position " +
                     std::to_string(sequence->tokens.size()));
       sequence->tokens.push_back(one.token);
+      ++count;
       Output output = output_of(*sequence, one);
       const bool ended = output.finish != Finish::none;
       ready_.push_back(std::move(output));
@@ -166,6 +176,7 @@ void Engine::draw(const Work& work) {
       fail(*sequence, std::current_exception());
     }
   }
+  return count;
 }
 
 std::vector<Drawn> Engine::run(const Work& work) {

@@ -11,6 +11,7 @@ namespace gpukit::engine {
 
 namespace {
 constexpr const char* kOp = "PagedCache";
+constexpr int64_t kAlignment = 256;
 }
 
 PagedCache::PagedCache(const llm::TransformerConfig& config, const Options& options, Device device)
@@ -30,8 +31,14 @@ PagedCache::PagedCache(const llm::TransformerConfig& config, const Options& opti
   KvCache cache;
   cache.block_tables = Array::empty({options_.max_sequences, max_pages_}, DType::int32, device);
   const Dims shape{options_.num_pages, options_.page_size, config.kv_heads(), config.dim()};
+  // One block for all: it is moved, and found room for, as one.
+  const int64_t bytes = shape.product() * itemsize(dtype), step = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  const Array block = Array::empty({2 * config.num_layers, step}, DType::uint8, device);
   for (int64_t layer = 0; layer < config.num_layers; ++layer) {
-    for (Array* part : {&cache.k, &cache.v}) *part = Array::empty(shape, options_.dtype, device);
+    for (const int64_t i : {0, 1}) {
+      const Array part = block.select(0, 2 * layer + i).narrow(0, 0, bytes).bitcast(dtype).reshape_view(shape);
+      (i == 0 ? cache.k : cache.v) = part;
+    }
     if (dtype == DType::float8_e4m3) cache.k_scale = cache.v_scale = ones({config.kv_heads()}, DType::float32, device);
     if (dtype == DType::int8)
       for (Array* part : {&cache.k_scale, &cache.v_scale})
@@ -51,6 +58,13 @@ int64_t PagedCache::nbytes() const {
     if (cache.k_scale.defined()) bytes += cache.k_scale.nbytes() + cache.v_scale.nbytes();
   }
   return bytes;
+}
+
+void PagedCache::join(memory::EvictionGroup& group) const {
+  group.add(layers_.front().block_tables.storage());
+  for (const KvCache& cache : layers_)
+    for (const Array* part : {&cache.k, &cache.v, &cache.k_scale, &cache.v_scale})
+      if (part->defined()) group.add(part->storage());
 }
 
 bool PagedCache::reserve(int64_t sequence, int64_t tokens) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "gpukit/memory/eviction_group.h"
 #include "gpukit/models/llm/config.h"
 #include "gpukit/ops/kv_cache/kv_cache.h"
 
@@ -33,6 +34,8 @@ class PagedCache {
   /// Pages that no sequence has, and that are not among `pages`.
   int64_t pages_beside(std::span<const int32_t> pages) const;
   int64_t nbytes() const;
+  /// The keys and values leave the device and come back with the group from now on.
+  void join(memory::EvictionGroup& group) const;
 
   /// Pages for the first `tokens` tokens of a sequence. False, and nothing changed, when too few are free.
   bool reserve(int64_t sequence, int64_t tokens);

@@ -229,6 +229,7 @@ runtime::Graph& Step::captured(const Shape& shape) {
   runtime::ScopedCapture capture(*graph);
   issue(shape);
   capture.end();
+  if (const auto& residence = model_->residence()) graph->join(residence->group());
   if (options_.verify) graph->verify();
   if (known == graphs_.end()) return *graphs_.emplace_back(shape, std::move(graph)).graph;
   known->graph = std::move(graph);

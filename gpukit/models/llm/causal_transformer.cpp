@@ -62,8 +62,8 @@ std::pair<Array, Array> make_rope_tables(const TransformerConfig& config, Device
                      device);
 }
 
-CausalTransformer::CausalTransformer(const TransformerConfig& config, Parts parts)
-    : config_(config), parts_(std::move(parts)) {
+CausalTransformer::CausalTransformer(const TransformerConfig& config, Parts parts, std::shared_ptr<Residence> residence)
+    : config_(config), parts_(std::move(parts)), residence_(std::move(residence)) {
   config_.check();
   if (!parts_.embed_tokens.defined()) throw ArgumentError(kOp, "embed_tokens", "be an array", "nothing");
   check_shape(kOp, "embed_tokens", parts_.embed_tokens, {config_.vocab_size, config_.hidden_size});

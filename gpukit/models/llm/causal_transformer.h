@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gpukit/models/llm/layers.h"
+#include "gpukit/models/llm/residence.h"
 
 namespace gpukit::llm {
 
@@ -14,12 +15,14 @@ class CausalTransformer {
     Weight head;  // [vocab, hidden]
   };
   /// Throws ArgumentError, ShapeError, DTypeError when the parts do not go with the config.
-  CausalTransformer(const TransformerConfig& config, Parts parts);
+  CausalTransformer(const TransformerConfig& config, Parts parts, std::shared_ptr<Residence> residence = nullptr);
 
   const TransformerConfig& config() const { return config_; }
   const Parts& parts() const { return parts_; }
   DType dtype() const { return parts_.embed_tokens.dtype(); }
   Device device() const { return parts_.embed_tokens.device(); }
+  /// Of a model that leaves the device as a whole; else null.
+  const std::shared_ptr<Residence>& residence() const { return residence_; }
   int64_t num_layers() const { return static_cast<int64_t>(parts_.blocks.size()); }
   /// Bytes that one token of one sequence reads: all matrices and norms, of experts the chosen ones.
   int64_t weight_bytes() const;
@@ -34,6 +37,7 @@ class CausalTransformer {
  private:
   TransformerConfig config_;
   Parts parts_;
+  std::shared_ptr<Residence> residence_;
 };
 
 /// cos and sin for the config's positions, undefined without RoPE. Layers share them.

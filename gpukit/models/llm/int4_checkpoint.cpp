@@ -5,11 +5,13 @@
 
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
+#include "gpukit/base/thread_pool.h"
 
 namespace gpukit::llm {
 
 namespace {
 
+constexpr int64_t kRowsAtOnce = 32;  // that one thread repacks
 constexpr std::array<int, 8> kInOrder{0, 1, 2, 3, 4, 5, 6, 7};
 /// The nibble of a word that AWQ keeps column i in.
 constexpr std::array<int, 8> kAwq{0, 4, 1, 5, 2, 6, 3, 7};
@@ -56,7 +58,8 @@ Quantized load_int4(const io::TensorFile& file, const std::string& stem, const I
   std::vector<uint8_t> data(static_cast<size_t>(n * k / 2));
   std::vector<int8_t> zero(static_cast<size_t>(n * groups));
   const int shift = awq || !layout.zero_minus_one ? -8 : -7;
-  for (int64_t row = 0; row < n; ++row) {
+  parallel_for(n, kRowsAtOnce, [&](int64_t begin, int64_t end) {
+  for (int64_t row = begin; row < end; ++row) {
     for (int64_t column = 0; column < k; column += 2)
       data[static_cast<size_t>((row * k + column) / 2)] =
           static_cast<uint8_t>((code(row, column) ^ 8u) | (code(row, column + 1) ^ 8u) << 4);
@@ -66,6 +69,7 @@ Quantized load_int4(const io::TensorFile& file, const std::string& stem, const I
                                                       order[static_cast<size_t>(row % 8)])) +
                               shift);
   }
+  });
   const io::TensorInfo& info = file.info(stem + ".scales");
   if (info.shape != Dims{groups, n})
     throw FormatError(file.path() + ": " + info.name + " must have shape " + Dims{groups, n}.str() + ", got " +

@@ -60,13 +60,26 @@ CausalTransformer::Parts to_parts(nb::handle embed_tokens, nb::handle blocks, nb
   return parts;
 }
 
+Residence& residence_of(const CausalTransformer& model, const char* op) {
+  if (model.residence() == nullptr)
+    throw Error(std::string(op) + ": the model was not loaded with evictable=True");
+  return *model.residence();
+}
+
 ModelPtr load(PathArg path, DeviceArg device, Shown<"pygpukit.typing.DTypeLike | None"> dtype,
-              Shown<"pygpukit.typing.DTypeLike | None"> quantize, IntArg group, SpecArg spec) {
+              Shown<"pygpukit.typing.DTypeLike | None"> quantize, IntArg group, SpecArg spec, bool evictable,
+              Shown<"collections.abc.Callable[[int, int], object] | None"> progress) {
   const nb::object text = nb::steal(PyOS_FSPath(path.ptr()));
   if (!text.is_valid()) nb::raise_python_error();
   const std::string where = to_text("load_model", "path", text);
   const Device target = to_device(device);
-  LoadOptions options{to_optional_dtype(dtype), to_optional_dtype(quantize), to_int("load_model", "group", group)};
+  LoadOptions options{to_optional_dtype(dtype), to_optional_dtype(quantize), to_int("load_model", "group", group),
+                      evictable};
+  if (!progress.is_none())
+    options.progress = [progress](int64_t done, int64_t total) {
+      const GilHeld gil;
+      progress(done, total);
+    };
   ModelSpec own;
   if (!spec.is_none()) {
     own = to_spec(spec);
@@ -97,12 +110,25 @@ void bind_llm_model(nb::module_& parent) {
           "config"_a, "embed_tokens"_a, "blocks"_a, "final_norm"_a, "lm_head"_a = nb::none(),
           "position_embed"_a = nb::none())
       .def_static("load", &load, "path"_a, "device"_a = nb::none(), "dtype"_a = nb::none(), "quantize"_a = nb::none(),
-                  "group"_a = 0, "spec"_a = nb::none(),
+                  "group"_a = 0, "spec"_a = nb::none(), "evictable"_a = false,
+                  "progress"_a = nb::none(),
                   "From a SafeTensors file, an index, a folder or the name of a model in the Hugging Face cache.")
       .def_prop_ro("config", [](const Model& self) { return self.config(); })
       .def_prop_ro("dtype", [](const Model& self) { return from_dtype(self.dtype()); })
       .def_prop_ro("device", [](const Model& self) { return self.device(); })
       .def_prop_ro("weight_bytes", &Model::weight_bytes, "Bytes of weights that one token of one sequence reads.")
+      .def_prop_ro(
+          "resident",
+          [](const Model& self) { return self.residence() == nullptr || self.residence()->group().resident(); },
+          "False while the memory of an evictable model serves others.")
+      .def(
+          "evict",
+          [](const Model& self) { return in_scope([&] { return residence_of(self, "evict").group().evict(); }); },
+          "Gives the memory of an evictable model up until it is used again. The device bytes that became free.")
+      .def(
+          "restore",
+          [](const Model& self) { in_scope([&] { return residence_of(self, "restore").group().restore(), 0; }); },
+          "Brings an evictable model back. Any use of it does.")
       .def_prop_ro("embed_tokens", [](const Model& self) { return wrap(Array(self.parts().embed_tokens)); })
       .def_prop_ro(
           "position_embed", [](const Model& self) -> ShownObject<"pygpukit.GPUArray | None"> {

@@ -1,12 +1,15 @@
 #include "gpukit/models/llm/load.h"
 
+#include <set>
 #include <unordered_set>
 
 #include "gpukit/base/error.h"
 #include "gpukit/base/files.h"
 #include "gpukit/io/model_path.h"
+#include "gpukit/io/read_ahead.h"
 #include "gpukit/io/safetensors.h"
 #include "gpukit/models/llm/int4_checkpoint.h"
+#include "gpukit/models/llm/weight_blocks.h"
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/manipulate/manipulate.h"
@@ -43,8 +46,9 @@ class Loader {
  public:
   /// Sets the biases of `config` to those that the checkpoint must have.
   Loader(const io::TensorFile& file, TransformerConfig& config, const ModelSpec& spec, Device device,
-         const LoadOptions& options)
-      : file_(file), config_(config), spec_(spec), device_(device), options_(options) {
+         const LoadOptions& options, WeightBlocks* weights)
+      : file_(file), config_(config), spec_(spec), device_(device), options_(options), weights_(weights) {
+    if (weights_ != nullptr) reading_.enter = [this] { return std::make_shared<Residence::Turn>(weights_->residence()); };
     // GPT-2 checkpoints have their names with this before them, or without.
     prefix_ = file.contains("transformer." + spec.embed_tokens) ? "transformer." : "";
     if (spec.embed_tokens.empty()) throw ArgumentError(kOp, "spec", "name embed_tokens", spec.name);
@@ -62,10 +66,20 @@ class Loader {
 
   CausalTransformer::Parts load() {
     CausalTransformer::Parts parts;
+    const std::vector<std::string> order = names_in_order();
+    for (const std::string& name : order) total_bytes_ += file_.info(name).bytes;
+    // Behind a wall what is read ahead must not take the room of what is made of it.
+    if (const auto account = runtime::current_account(device_)) {
+      const auto room = static_cast<int64_t>(std::min<size_t>(account->available(), size_t{1} << 40));
+      reading_.ahead_bytes = std::min(reading_.ahead_bytes, room / 8);
+      reading_.batch_bytes = std::min(reading_.batch_bytes, room / 16);
+    }
+    reader_.emplace(file_, order, device_, reading_);
     parts.embed_tokens = tensor(spec_.embed_tokens, {config_.vocab_size, config_.hidden_size});
     if (!spec_.position_embed.empty())
       parts.position_embed = tensor(spec_.position_embed, {config_.max_position_embeddings, config_.hidden_size});
     const auto [cos, sin] = make_rope_tables(config_, device_);
+    parts.blocks.reserve(static_cast<size_t>(config_.num_layers));
     for (layer_ = 0; layer_ < config_.num_layers; ++layer_) {
       TransformerBlock block;
       block.attn_norm = norm(spec_.attn_norm, spec_.attn_norm_bias);
@@ -78,6 +92,7 @@ class Loader {
       else
         block.mlp = mlp();
       parts.blocks.push_back(std::move(block));
+      if (weights_ != nullptr) weights_->added(parts);
     }
     parts.final_norm = norm(spec_.final_norm, spec_.final_norm_bias);
     const bool own_head = !spec_.lm_head.empty() && file_.contains(full_name(spec_.lm_head));
@@ -86,9 +101,11 @@ class Loader {
                         ", and config.json does not tie it to the embedding");
     parts.head = Weight::for_few_rows(own_head ? tensor(spec_.lm_head, {config_.vocab_size, config_.hidden_size})
                                                : parts.embed_tokens);
+    note(parts.head.parts().data, {full_name(own_head ? spec_.lm_head : spec_.embed_tokens)});
     // One copy serves both: of the table a token reads a row alone.
     if (!own_head) parts.embed_tokens = parts.head.parts().data;
     check_all_read();
+    if (weights_ != nullptr) weights_->finish(parts);
     return parts;
   }
 
@@ -100,7 +117,10 @@ class Loader {
   };
 
   std::string full_name(const std::string& pattern, int64_t expert = 0) const {
-    const std::string name = tensor_name(pattern, layer_, expert);
+    return full_name(pattern, layer_, expert);
+  }
+  std::string full_name(const std::string& pattern, int64_t layer, int64_t expert) const {
+    const std::string name = tensor_name(pattern, layer, expert);
     return !prefix_.empty() && file_.contains(prefix_ + name) ? prefix_ + name : name;
   }
 
@@ -119,6 +139,57 @@ class Loader {
                           " layers by config.json: without it the model would compute something else");
   }
 
+  /// What an array that stays is made of.
+  void note(const Array& array, std::vector<std::string> tensors, bool turned = false) const {
+    if (weights_ != nullptr) weights_->note(array, std::move(tensors), turned);
+  }
+  std::vector<std::string> names_of(const std::vector<Matrix>& matrices, int64_t expert, const char* end = "") const {
+    std::vector<std::string> names;
+    for (const Matrix& m : matrices) names.push_back(full_name(m.pattern, expert) + end);
+    return names;
+  }
+
+  /// Of the tensors that are asked for, about in the order in which they are.
+  std::vector<std::string> names_in_order() const {
+    std::vector<std::string> names;
+    const auto add = [&](const std::string& pattern, int64_t layer = 0, int64_t expert = 0) {
+      if (pattern.empty()) return;
+      const std::string name = full_name(pattern, layer, expert);
+      for (const char* end : {"", "_scale_inv"})
+        if (file_.contains(name + end)) names.push_back(name + end);
+    };
+    const ModelSpec& s = spec_;
+    for (const auto* pattern : {&s.embed_tokens, &s.position_embed}) add(*pattern);
+    for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
+      for (const auto* pattern : {&s.attn_norm, &s.attn_norm_bias, &s.mlp_norm, &s.mlp_norm_bias, &s.q_norm, &s.k_norm})
+        add(*pattern, layer);
+      for (const auto& [bias, matrix] : {std::pair{&s.q_bias, &s.q_proj}, std::pair{&s.k_bias, &s.k_proj},
+                                         std::pair{&s.v_bias, &s.v_proj}, std::pair{&s.o_bias, &s.o_proj}}) {
+        add(*matrix, layer);
+        add(bias_of(*bias, *matrix), layer);
+      }
+      if (!config_.is_moe_layer(layer)) {
+        for (const auto* pattern : {&s.gate_proj, &s.up_proj, &s.down_proj, &s.fc1, &s.fc1_bias, &s.fc2, &s.fc2_bias})
+          add(*pattern, layer);
+        continue;
+      }
+      add(s.moe_gate, layer);
+      for (int64_t e = 0; e < config_.num_experts; ++e)
+        for (const auto* pattern : {&s.expert_gate_proj, &s.expert_up_proj, &s.expert_down_proj}) add(*pattern, layer, e);
+    }
+    for (const auto* pattern : {&s.final_norm, &s.final_norm_bias, &s.lm_head}) add(*pattern);
+    std::set<std::string> seen;
+    std::erase_if(names, [&](const std::string& name) { return !seen.insert(name).second; });
+    return names;
+  }
+
+  Array read(const std::string& name, std::optional<DType> cast = std::nullopt) const {
+    Array array = reader_->load(name, cast);
+    done_bytes_ += file_.info(name).bytes;
+    if (options_.progress) options_.progress(done_bytes_, std::max(done_bytes_, total_bytes_));
+    return array;
+  }
+
   /// In the model's dtype.
   Array tensor(const std::string& pattern, const Dims& shape, int64_t expert = 0) const {
     const std::string name = full_name(pattern, expert);
@@ -129,7 +200,9 @@ class Loader {
     if (!is_floating(info.dtype))
       throw FormatError(file_.path() + ": " + name + " must hold floats, got " + gpukit::name(info.dtype));
     read_.insert(name);
-    return file_.load(name, device_, dtype_);
+    const Array loaded = read(name, dtype_);
+    note(loaded, {name});
+    return loaded;
   }
 
   /// Undefined where there is none to be.
@@ -170,7 +243,7 @@ class Loader {
                         " with scales " + scales.str() + ", got " + gpukit::name(info.dtype) + " " + info.shape.str() +
                         " with " + scale.shape.str());
     read_.insert({name, scale.name});
-    return Quantized(file_.load(name, device_), file_.load(scale.name, device_, DType::float32));
+    return Quantized(read(name), read(scale.name, DType::float32));
   }
 
   Weight packed(const Array& matrix) const {
@@ -196,7 +269,11 @@ class Loader {
     if (!numbers.empty() && !codes.empty())
       throw FormatError(file_.path() + ": " + full_name(matrices.front().pattern, expert) +
                         " and its neighbours are not all quantised");
-    if (codes.empty()) return {packed(join_rows(numbers))};
+    if (codes.empty()) {
+      const Weight weight = packed(join_rows(numbers));
+      note(weight.parts().data, names_of(matrices, expert), spec_.weight_transpose);
+      return {weight};
+    }
     if (options_.quantize)
       throw ArgumentError(kOp, "quantize", "be None for a checkpoint whose matrices are quantised already",
                           gpukit::name(*options_.quantize));
@@ -204,8 +281,14 @@ class Loader {
     for (const Quantized& q : quantized)
       whole_blocks =
           whole_blocks && q.data.shape(0) % (zeros.empty() ? config_.fp8.value_or(Fp8Layout{}).block_rows : 1) == 0;
-    if (whole_blocks)
-      return {Weight(Quantized(join_rows(codes), join_rows(scales), zeros.empty() ? Array() : join_rows(zeros)))};
+    if (whole_blocks) {
+      const Weight weight(Quantized(join_rows(codes), join_rows(scales), zeros.empty() ? Array() : join_rows(zeros)));
+      if (!config_.int4) {
+        note(weight.parts().data, names_of(matrices, expert));
+        note(weight.parts().scale, names_of(matrices, expert, "_scale_inv"));
+      }
+      return {weight};
+    }
     std::vector<Weight> weights;
     for (const Quantized& q : quantized) weights.emplace_back(q);
     return weights;
@@ -235,7 +318,11 @@ class Loader {
       const Array biases[] = {bias(config_.qkv_bias, spec_.q_bias, spec_.q_proj, q),
                               bias(config_.qkv_bias, spec_.k_bias, spec_.k_proj, kv),
                               bias(config_.qkv_bias, spec_.v_bias, spec_.v_proj, kv)};
-      if (config_.qkv_bias) a.qkv_bias = concat(biases, 0);
+      if (config_.qkv_bias) {
+        a.qkv_bias = concat(biases, 0);
+        note(a.qkv_bias, {full_name(bias_of(spec_.q_bias, spec_.q_proj)), full_name(bias_of(spec_.k_bias, spec_.k_proj)),
+                          full_name(bias_of(spec_.v_bias, spec_.v_proj))});
+      }
     }
     a.out = {single(spec_.o_proj, width, q), bias(config_.out_bias, spec_.o_bias, spec_.o_proj, width)};
     if (spec_.use_qk_norm) {
@@ -279,6 +366,13 @@ class Loader {
     }
     m.weights.gate_up = ExpertWeights::stack(gate_up);
     m.weights.down = ExpertWeights::stack(down);
+    std::vector<std::string> wide, narrow;
+    for (int64_t e = 0; e < config_.num_experts; ++e) {
+      wide.insert(wide.end(), {full_name(spec_.expert_gate_proj, e), full_name(spec_.expert_up_proj, e)});
+      narrow.push_back(full_name(spec_.expert_down_proj, e));
+    }
+    note(m.weights.gate_up.parts().data, std::move(wide));
+    note(m.weights.down.parts().data, std::move(narrow));
     return m;
   }
 
@@ -287,10 +381,15 @@ class Loader {
   const ModelSpec& spec_;
   Device device_;
   const LoadOptions& options_;
+  WeightBlocks* const weights_;  // null: arrays stay where they are
   std::string prefix_;
   DType dtype_ = DType::float32;
   int64_t layer_ = 0;
   mutable std::unordered_set<std::string> read_;  // names of the tensors taken so far
+  io::ReadAhead::Options reading_;
+  int64_t total_bytes_ = 0;
+  mutable int64_t done_bytes_ = 0;
+  mutable std::optional<io::ReadAhead> reader_;
 };
 
 /// Throws when config.json names another family than the tensors do.
@@ -300,6 +399,12 @@ void check_agreement(const std::string& path, const TransformerConfig& config, c
   if (told.name == spec.name || (told.name == "llama" && spec.name == "qwen2")) return;
   throw FormatError(path + ": config.json says " + config.model_type + ", the tensors are named as those of " +
                     spec.name);
+}
+
+/// The last part of a path.
+std::string short_name(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path.substr(path.find_last_of("/\\") + 1);
 }
 
 }  // namespace
@@ -333,8 +438,15 @@ std::shared_ptr<const CausalTransformer> load_model(const std::string& path, Dev
   TransformerConfig config = load_config(path);
   const ModelSpec& spec = options.spec != nullptr ? *options.spec : detect_model_spec(file.names());
   if (options.spec == nullptr) check_agreement(file.path(), config, spec);
-  CausalTransformer::Parts parts = Loader(file, config, spec, device, options).load();
-  return std::make_shared<const CausalTransformer>(config, std::move(parts));
+  if (!options.evictable) {
+    CausalTransformer::Parts parts = Loader(file, config, spec, device, options, nullptr).load();
+    return std::make_shared<const CausalTransformer>(config, std::move(parts));
+  }
+  const auto residence = std::make_shared<Residence>("model:" + short_name(path), device);
+  const Residence::Turn turn(residence);
+  WeightBlocks weights(file, residence);
+  CausalTransformer::Parts parts = Loader(file, config, spec, device, options, &weights).load();
+  return std::make_shared<const CausalTransformer>(config, std::move(parts), residence);
 }
 
 }  // namespace gpukit::llm

@@ -8,6 +8,8 @@ from pygpukit.llm.config import GPT2_SPEC, LLAMA_SPEC, MIXTRAL_SPEC, QWEN3_SPEC
 from pygpukit.llm.models.causal import CausalTransformerModel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pygpukit.llm.config import ModelSpec
     from pygpukit.typing import DeviceLike, DTypeLike, PathLike
 
@@ -29,13 +31,22 @@ def load_model_from_safetensors(
     device: DeviceLike | None = None,
     quantize: DTypeLike | None = None,
     group: int = 0,
+    evictable: bool = False,
+    progress: bool | Callable[[int, int], object] | None = None,
 ) -> CausalTransformerModel:
     """CausalTransformerModel.from_safetensors; the family is found by the names of the tensors unless `spec` tells it.
 
     Weights are always packed for the kernels: repack_weights changes nothing.
     """
     return CausalTransformerModel.from_safetensors(
-        model_path, dtype, device=device, quantize=quantize, group=group, spec=spec
+        model_path,
+        dtype,
+        device=device,
+        quantize=quantize,
+        group=group,
+        spec=spec,
+        evictable=evictable,
+        progress=progress,
     )
 
 

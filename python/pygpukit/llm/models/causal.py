@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pygpukit._core import copy_to, from_numpy
@@ -12,6 +12,7 @@ from pygpukit._core._llm import Engine as Engine
 from pygpukit._core._llm import Token as Token
 from pygpukit._core._llm import Transformer as _Transformer
 from pygpukit.llm.decode import DecodeJacobi, DecodeSpeculative
+from pygpukit.llm.progress import progress_bar
 
 if TYPE_CHECKING:
     from pygpukit import GPUArray
@@ -60,15 +61,35 @@ class CausalTransformerModel:
         quantize: DTypeLike | None = None,
         group: int = 0,
         spec: ModelSpec | None = None,
+        evictable: bool = False,
+        progress: bool | Callable[[int, int], object] | None = None,
     ) -> CausalTransformerModel:
         """From a file, an index, a folder or a name in the Hugging Face cache.
 
         dtype: of activations and of matrices that stay dense; None: as the checkpoint has them. quantize: 'float8_e4m3',
         'int8', 'int4' or 'float4_e2m1' for the matrices of the layers, with a scale for `group` columns.
+        evictable: where memory is short, the model with its caches and graphs leaves the device as a whole when others
+        need the room, and comes back when it is used. Weights are not copied out: they are read from the files again,
+        which must stay as they are, or from a copy in host memory where they were quantised or packed.
+        progress: called with the bytes loaded and those in all; None: a bar where stderr is a terminal; False: nothing.
         """
+        show = progress_bar("loading") if progress is None or progress is True else progress or None
         model = cls.__new__(cls)
-        model._set_up(_Transformer.load(path, device, dtype, quantize, group, spec), spec)
+        model._set_up(_Transformer.load(path, device, dtype, quantize, group, spec, evictable, show), spec)
         return model
+
+    @property
+    def resident(self) -> bool:
+        """False while the memory of an evictable model serves others."""
+        return self._core.resident
+
+    def evict(self) -> int:
+        """Gives the memory of an evictable model up until it is used again; the device bytes that became free."""
+        return self._core.evict()
+
+    def restore(self) -> None:
+        """Brings an evictable model back now. Any use of it does."""
+        self._core.restore()
 
     @property
     def config(self) -> TransformerConfig:
