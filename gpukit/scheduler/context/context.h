@@ -63,6 +63,7 @@ class ExecutionContext {
   int64_t base_vram() const { return options_.base_vram; }
   QosClass qos() const { return qos_; }
   SessionOwner& session() { return *session_; }
+  const memory::Account& account() const { return *session_->account(); }
   ContextStats stats(int64_t available_vram) const;
   ContextUsage usage() const;
   int64_t used_vram() const;

@@ -11,6 +11,7 @@
 #include "gpukit/base/version.h"
 #include "gpukit/driver/nvtx.h"
 #include "gpukit/driver/visibility.h"
+#include "gpukit/memory/residency.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/stream_list.h"
 #include "gpukit/runtime/transfer_engine.h"
@@ -68,7 +69,10 @@ Json device_json(runtime::DeviceState& state) {
   return d;
 }
 
-Json pool_json(Device device, const memory::ResourceStats& s) {
+Json pool_json(Device device, memory::Resource& resource) {
+  const memory::ResourceStats s = resource.stats();
+  memory::Residency* const residency = resource.residency();
+  const memory::MovedBytes moved = residency != nullptr ? residency->moved() : memory::MovedBytes();
   return object({{"device", str(device)},
                  {"live_bytes", s.live_bytes},
                  {"cached_bytes", s.cached_bytes},
@@ -93,6 +97,9 @@ Json pool_json(Device device, const memory::ResourceStats& s) {
                  {"evictions", s.evictions},
                  {"restores", s.restores},
                  {"evicted_bytes", s.evicted_bytes},
+                 {"copied_out_bytes", moved.copied_out},
+                 {"copied_in_bytes", moved.copied_in},
+                 {"reread_bytes", moved.reread},
                  {"host_bytes", s.host_bytes},
                  {"host_limit_bytes", s.host_limit}});
 }
@@ -247,7 +254,7 @@ Json snapshot() {
   for (runtime::DeviceState* state : opened) {
     const Device device = state->context.device();
     devices.push_back(device_json(*state));
-    pools.push_back(pool_json(device, state->resource->stats()));
+    pools.push_back(pool_json(device, *state->resource));
     if (runtime::TransferEngine* engine = runtime::find_transfer_engine(state->context))
       transfers.push_back(transfers_json(device, *engine));
     dispatch.push_back(dispatch_json(device, DispatchController::of(device)));

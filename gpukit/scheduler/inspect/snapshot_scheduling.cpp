@@ -1,5 +1,6 @@
 // The part of a snapshot that tells of schedulers, admission, partitions and contexts.
 #include "gpukit/base/error.h"
+#include "gpukit/base/metrics.h"
 #include "gpukit/scheduler/context/controller.h"
 #include "gpukit/scheduler/inspect/snapshot.h"
 #include "gpukit/scheduler/partition/partition_manager.h"
@@ -129,6 +130,16 @@ Json controller_json(uint64_t index, const MultiLLMController& controller) {
   return j;
 }
 
+/// What engines of language models have counted for the account of a context.
+void add_tokens(Json& j, const std::string& account) {
+  const int64_t drawn = counter_value(owned_name("llm.drawn_tokens", account));
+  const double time_s = static_cast<double>(counter_value(owned_name("llm.steps_ns", account))) * 1e-9;
+  j.set("tokens", drawn);
+  j.set("computed_tokens", counter_value(owned_name("llm.tokens", account)));
+  j.set("steps_s", number(time_s));
+  j.set("tokens_per_second", known(time_s > 0, number(static_cast<double>(drawn) / time_s)));
+}
+
 Json context_json(uint64_t index, const MultiLLMController& controller, const ExecutionContext& context) {
   const ContextStats s = controller.context_stats(context);
   Json j = Json::object();
@@ -140,6 +151,7 @@ Json context_json(uint64_t index, const MultiLLMController& controller, const Ex
   j.set("used_bytes", s.used_vram);
   j.set("available_bytes", s.available_vram);
   j.set("buffers", s.buffer_count);
+  add_tokens(j, context.account().name());
   try {
     const ContextUsage u = context.usage();
     const AsyncExecStats futures = context.async_stats();

@@ -160,13 +160,15 @@ void show_devices(Screen& screen, const Json& s, const Rates& rates) {
 
 void show_contexts(Screen& screen, const Json& s, const Rates& rates) {
   std::vector<std::vector<std::string>> rows{
-      {"context", "class", "state", "memory", "quota", "", "launches", "/s", "futures", "SMs"}};
+      {"context", "class", "state", "memory", "quota", "", "launches", "/s", "futures", "SMs",
+       "tokens", "/s"}};
   for (const Json& c : s.at("contexts").items()) {
     const Json* obtained = c.find("obtained");
     rows.push_back({text_at(c, "id"), text_at(c, "qos"), text_at(c, "state"), bytes_at(c, "used_bytes"),
                     bytes_at(c, "quota_bytes"), bar(at(c, "used_bytes"), at(c, "quota_bytes")), count_at(c, "launches"),
                     rates.of(c, "contexts", {"controller", "id"}, "launches"), count_at(c, "pending_futures"),
-                    obtained != nullptr && obtained->is_object() ? count_at(*obtained, "multiprocessors") : "-"});
+                    obtained != nullptr && obtained->is_object() ? count_at(*obtained, "multiprocessors") : "-",
+                    count_at(c, "tokens"), rates.of(c, "contexts", {"controller", "id"}, "tokens")});
   }
   if (rows.size() == 1) return;
   screen.title("Contexts");
