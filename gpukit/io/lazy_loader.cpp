@@ -1,16 +1,37 @@
 #include "gpukit/io/lazy_loader.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/thread.h"
+#include "gpukit/runtime/waiter.h"
 
 namespace gpukit::io {
+
+namespace {
+
+constexpr auto kSignalSlice = std::chrono::milliseconds(50);
+constexpr int64_t kBatchBytes = int64_t{64} << 20;  // that are read together
+
+bool any(std::string_view) { return true; }
+
+}  // namespace
 
 LazyLoader::LazyLoader(int64_t budget_bytes, bool evict, Device device)
     : budget_(budget_bytes), evict_(evict), device_(device) {
   if (budget_bytes < 1)
     throw ArgumentError("LazyModelLoader", "memory_budget", "be at least 1 byte", std::to_string(budget_bytes));
   stats_.budget_bytes = budget_bytes;
+}
+
+LazyLoader::~LazyLoader() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
 }
 
 void LazyLoader::add_file(const std::string& path) {
@@ -85,21 +106,83 @@ void LazyLoader::load(Entries::iterator at, int64_t bytes) {
   Entry& entry = at->second;
   const TensorState before = entry.state;
   entry.state = TensorState::loading;
+  Array array;
   try {
-    entry.array = entry.file.load(at->first, device_);
+    array = entry.file.load(at->first, device_);
   } catch (...) {
     entry.state = before;
     throw;
   }
+  stats_.loaded_bytes += bytes;
+  stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.loaded_bytes);
+  loaded_now(at, std::move(array));
+}
+
+void LazyLoader::loaded_now(Entries::iterator at, Array array) {
+  Entry& entry = at->second;
+  entry.array = std::move(array);
   entry.state = TensorState::loaded;
   entry.place = used_.insert(used_.end(), at->first);
   ++stats_.loaded;
-  stats_.loaded_bytes += bytes;
-  stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.loaded_bytes);
+}
+
+void LazyLoader::read_ahead() {
+  Lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stop_ || !wanted_.empty(); });
+    if (stop_) return;
+    const TensorFile file = find(wanted_.front().name).file;
+    const runtime::Session session = wanted_.front().session;
+    std::vector<std::string> names;
+    for (int64_t bytes = 0; !wanted_.empty() && bytes < kBatchBytes; wanted_.pop_front()) {
+      if (find(wanted_.front().name).file.path() != file.path()) break;
+      bytes += wanted_.front().bytes;
+      names.push_back(wanted_.front().name);
+      in_flight_.push_back(std::move(wanted_.front()));
+    }
+    lock.unlock();
+    std::vector<Array> arrays;
+    try {
+      const runtime::SessionGuard guard(session);
+      arrays = file.load(names, device_);
+    } catch (...) {
+      // Who gets one of them reads it alone and hears what is wrong with it.
+      arrays.clear();
+    }
+    lock.lock();
+    for (size_t i = 0; i < in_flight_.size(); ++i) {
+      const auto at = entries_.find(in_flight_[i].name);
+      if (!arrays.empty()) {
+        loaded_now(at, std::move(arrays[i]));
+        continue;
+      }
+      at->second.state = TensorState::on_disk;
+      stats_.loaded_bytes -= in_flight_[i].bytes;
+    }
+    in_flight_.clear();
+    changed_.notify_all();
+  }
+}
+
+void LazyLoader::wait(Lock& lock, const std::function<bool(std::string_view)>& which) {
+  const auto waits = [&](const Asked& asked) { return which(asked.name); };
+  while (std::any_of(wanted_.begin(), wanted_.end(), waits) ||
+         std::any_of(in_flight_.begin(), in_flight_.end(), waits)) {
+    changed_.wait_for(lock, kSignalSlice);
+    lock.unlock();
+    runtime::check_interrupt();
+    lock.lock();
+  }
+}
+
+void LazyLoader::wait() {
+  Lock lock(mutex_);
+  wait(lock, &any);
 }
 
 Array LazyLoader::get(std::string_view name) {
-  std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
+  if (find(name).state == TensorState::loading) wait(lock, [&](std::string_view other) { return other == name; });
   Entry& entry = find(name);
   if (entry.array.defined()) {
     ++stats_.hits;
@@ -108,23 +191,33 @@ Array LazyLoader::get(std::string_view name) {
   }
   ++stats_.misses;
   const int64_t bytes = entry.file.info(name).bytes;
-  make_room(name, bytes);
-  load(entries_.find(name), bytes);
-  return entry.array;
+  if (stats_.loaded_bytes + bytes > budget_) wait(lock, &any);  // what is being read can be given up once it is there
+  const auto at = entries_.find(name);
+  if (at == entries_.end()) find(name);  // the files were forgotten meanwhile
+  if (!at->second.array.defined()) {
+    make_room(name, bytes);
+    load(at, bytes);
+  }
+  return at->second.array;
 }
 
 int64_t LazyLoader::prefetch(std::string_view prefix) {
   int64_t count = 0;
   std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) thread_ = start_thread([this] { read_ahead(); });
   for (const std::string& name : order_) {
     if (!name.starts_with(prefix)) continue;
-    const auto at = entries_.find(name);
-    if (at->second.array.defined()) continue;
-    const int64_t bytes = at->second.file.info(name).bytes;
+    Entry& entry = find(name);
+    if (entry.array.defined() || entry.state == TensorState::loading) continue;
+    const int64_t bytes = entry.file.info(name).bytes;
     if (stats_.loaded_bytes + bytes > budget_) break;
-    load(at, bytes);
+    wanted_.push_back({name, bytes, runtime::current_session()});
+    entry.state = TensorState::loading;
+    stats_.loaded_bytes += bytes;
+    stats_.peak_bytes = std::max(stats_.peak_bytes, stats_.loaded_bytes);
     ++count;
   }
+  changed_.notify_all();
   return count;
 }
 
@@ -153,18 +246,23 @@ LazyLoader::Unloaded LazyLoader::unload_if(Wanted&& wanted) {
 }
 
 LazyLoader::Unloaded LazyLoader::unload(std::string_view prefix) {
-  std::lock_guard lock(mutex_);
-  return unload_if([&](std::string_view name) { return name.starts_with(prefix); });
+  Lock lock(mutex_);
+  const auto wanted = [&](std::string_view name) { return name.starts_with(prefix); };
+  wait(lock, wanted);
+  return unload_if(wanted);
 }
 
 LazyLoader::Unloaded LazyLoader::unload(std::span<const std::string> names) {
-  std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
+  const auto wanted = [&](std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  wait(lock, wanted);
   for (const std::string& name : names) find(name);
-  return unload_if([&](std::string_view name) { return std::find(names.begin(), names.end(), name) != names.end(); });
+  return unload_if(wanted);
 }
 
 void LazyLoader::clear() {
-  std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
+  wait(lock, &any);
   unload_if([](std::string_view) { return true; });
   entries_.clear();
   order_.clear();

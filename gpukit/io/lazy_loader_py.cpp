@@ -89,7 +89,11 @@ void bind_lazy_loader(nb::module_& parent) {
       .def(
           "prefetch",
           [](LazyLoader& self, const std::string& prefix) { return in_scope([&] { return self.prefetch(prefix); }); },
-          "prefix"_a, "Loads what begins with prefix, as far as there is room without eviction; how many.")
+          "prefix"_a, "Begins to load what begins with prefix, as far as there is room without eviction, and does not wait; how "
+          "many.")
+      .def(
+          "wait", [](LazyLoader& self) { in_scope([&] { return self.wait(), 0; }); },
+          "Until what prefetch began is loaded. `get` waits for its own tensor.")
       .def_prop_ro("tensor_names", &LazyLoader::names, Unlocked())
       .def_prop_ro(
           "num_tensors", [](const LazyLoader& self) { return self.stats().tensors; }, Unlocked())
