@@ -24,6 +24,7 @@ import numpy as np
 import contest
 import measure_attention
 import measure_audio
+import measure_load
 import measure_matmul
 import measure_nn
 import measure_runtime
@@ -459,6 +460,7 @@ GROUPS = {
     **measure_attention.GROUPS,
     **measure_nn.GROUPS,
     **measure_audio.GROUPS,
+    **measure_load.GROUPS,
 }
 VENDOR = "mm_lt"
 
