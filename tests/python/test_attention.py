@@ -20,7 +20,9 @@ def int32(values):
     return gp.from_numpy(np.array(values, np.int32))
 
 
-def reference(q, k, v, *, scale=None, causal=False, window=None, softcap=None, slopes=None, mask=None, positions=None):
+def reference(
+    q, k, v, *, scale=None, causal=False, window=None, chunk=None, softcap=None, slopes=None, mask=None, positions=None
+):
     """[queries, heads, dim] by [keys, kv_heads, dim] in float64: results and the logarithms of the sums."""
     queries, heads, dim = q.shape
     keys, kv_heads, _ = k.shape
@@ -41,6 +43,8 @@ def reference(q, k, v, *, scale=None, causal=False, window=None, softcap=None, s
         seen &= distance >= 0
     if window:
         seen &= np.abs(distance) < window
+    if chunk:
+        seen &= np.arange(keys) >= at[:, None] // chunk * chunk
     s = np.where(seen, s, -np.inf)
     most = np.max(s, -1, keepdims=True, initial=-np.inf)
     p = np.exp(s - np.where(np.isfinite(most), most, 0))
@@ -94,6 +98,8 @@ def test_attention(device, rng, dtype, causal):
         {"softcap": 5.0},
         {"window": 1, "causal": True},
         {"window": 100, "causal": True},
+        {"chunk": 1, "causal": True},
+        {"chunk": 70, "causal": True, "window": 300},
         {"window": 90},
         {"slopes": True, "causal": True},
         {"slopes": True, "softcap": 30.0, "window": 300, "scale": 0.5},
@@ -201,6 +207,8 @@ def test_arguments(device):
         gp.attention(q, k.astype("float16"), k)
     with pytest.raises(ValueError, match="window must be at least 1"):
         gp.attention(q, k, k, window=0)
+    with pytest.raises(ValueError, match="chunk must be at least 1"):
+        gp.attention(q, k, k, chunk=0)
     with pytest.raises(ValueError, match="softcap must be finite"):
         gp.attention(q, k, k, softcap=-1.0)
     with pytest.raises(ValueError, match="scale must be finite"):

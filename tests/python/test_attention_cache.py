@@ -38,7 +38,7 @@ def test_cache(device, rng, dtype, cache_dtype):
     ids = [2] * 5 + [1, -1, 0] + [1] * 3
     at = [1025, 1026, 1027, 1028, 1029, 69, 5, 0, 0, 1, 2]
     q = round_to(rng.normal(size=(len(ids), 6, 48)), dtype)
-    for options in ({}, {"window": 40, "softcap": 20.0, "scale": 0.2}):
+    for options in ({}, {"window": 40, "softcap": 20.0, "scale": 0.2}, {"chunk": 33}, {"chunk": 128, "window": 100}):
         given = (upload(q, dtype), *flat, int32(ids), int32(at))
         got = gp.attention_over_cache(*given, **options)
         out = gp.zeros((48, 6, len(ids)), dtype=dtype).T

@@ -49,12 +49,14 @@ void set_scores(const char* op, const Array& q, int64_t kv_heads, const ScoreOpt
   if (!(options.softcap >= 0) || !std::isfinite(options.softcap))
     refuse(op, "softcap must be finite and not negative, got " + std::to_string(options.softcap));
   if (options.window < 0) refuse(op, "window must not be negative, got " + std::to_string(options.window));
+  if (options.chunk < 0) refuse(op, "chunk must not be negative, got " + std::to_string(options.chunk));
   p.heads = static_cast<int32_t>(heads);
   p.group = kv_heads == 0 || heads == 0 ? 1 : static_cast<int32_t>(heads / kv_heads);
   p.dim = static_cast<int32_t>(dim);
   p.scale = static_cast<float>(scale);
   p.softcap = static_cast<float>(options.softcap);
   p.window = options.window;
+  p.chunk = options.chunk;
   p.fault_op = runtime::fault_code(op);
   if (!options.alibi_slopes.defined()) return;
   check_device(op, "alibi_slopes", options.alibi_slopes, q);

@@ -20,6 +20,7 @@ namespace gpukit {
 struct ScoreOptions {
   std::optional<double> scale = {};  // 1 / sqrt(dim) when empty
   int64_t window = 0;                // a query sees keys less than this far from its position; 0: all
+  int64_t chunk = 0;                 // and no key before the multiple of this that its position is past; 0: all
   double softcap = 0;                // 0: none
   Array alibi_slopes = {};           // float32 [heads], or undefined
 };

@@ -26,8 +26,8 @@ struct AttentionParams {
   int64_t mask_batch, mask_head, mask_query, mask_key;
   int64_t slope_step;
   int64_t first_position;
-  int64_t window;        // 0: none
-  int32_t heads, group;  // query heads of one KV head
+  int64_t window, chunk;  // 0: none
+  int32_t heads, group;   // query heads of one KV head
   int32_t dim;
   int32_t over_cache;  // first and second are a token's sequence id and position; else a batch's lengths, or null
   int32_t causal, positioned;  // positioned: queries begin at first_position, not at keys - queries
@@ -76,6 +76,10 @@ GPUKIT_DEVICE Query query_of(const AttentionParams& p, int64_t token, const int3
     if (p.window > 0 && q.position + p.window < q.end) q.end = q.position + p.window;
   }
   if (p.window > 0 && q.position - p.window + 1 > 0) q.begin = q.position - p.window + 1;
+  if (p.chunk > 0) {
+    const int64_t first_of_chunk = q.position / p.chunk * p.chunk;
+    if (first_of_chunk > q.begin) q.begin = first_of_chunk;
+  }
   return q;
 }
 

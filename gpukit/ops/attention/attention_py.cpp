@@ -17,12 +17,16 @@ Array optional(const char* op, const char* argument, nb::handle value) {
 }
 
 ScoreOptions to_score(const char* op, std::optional<double> scale, nb::handle window, std::optional<double> softcap,
-                      nb::handle alibi_slopes) {
+                      nb::handle alibi_slopes, nb::handle chunk = nb::none()) {
   ScoreOptions s;
   s.scale = scale;
   if (const auto given = to_optional_int(op, "window", window)) {
     if (*given < 1) throw ArgumentError(op, "window", "be at least 1, or None", std::to_string(*given));
     s.window = *given;
+  }
+  if (const auto given = to_optional_int(op, "chunk", chunk)) {
+    if (*given < 1) throw ArgumentError(op, "chunk", "be at least 1, or None", std::to_string(*given));
+    s.chunk = *given;
   }
   s.softcap = softcap.value_or(0.0);
   s.alibi_slopes = optional(op, "alibi_slopes", alibi_slopes);
@@ -42,12 +46,12 @@ void bind_attention(nb::module_& m) {
       "attention",
       [](const ArrayObject& q, const ArrayObject& k, const ArrayObject& v, std::optional<double> scale, bool causal,
          IntArg window, std::optional<double> softcap, ArrayArg alibi_slopes, ArrayArg mask, ArrayArg q_lengths,
-         ArrayArg k_lengths, ArrayArg out, bool return_lse) -> AnyObject {
+         ArrayArg k_lengths, IntArg chunk, ArrayArg out, bool return_lse) -> AnyObject {
         constexpr const char* kOp = "attention";
         const Array& a = to_array(kOp, "q", q);
         const Array& b = to_array(kOp, "k", k);
         const Array& c = to_array(kOp, "v", v);
-        const AttentionOptions options{to_score(kOp, scale, window, softcap, alibi_slopes), causal,
+        const AttentionOptions options{to_score(kOp, scale, window, softcap, alibi_slopes, chunk), causal,
                                        optional(kOp, "mask", mask), optional(kOp, "q_lengths", q_lengths),
                                        optional(kOp, "k_lengths", k_lengths)};
         if (!return_lse)
@@ -62,27 +66,28 @@ void bind_attention(nb::module_& m) {
       },
       "q"_a, "k"_a, "v"_a, nb::kw_only(), "scale"_a = nb::none(), "causal"_a = false, "window"_a = nb::none(),
       "softcap"_a = nb::none(), "alibi_slopes"_a = nb::none(), "mask"_a = nb::none(), "q_lengths"_a = nb::none(),
-      "k_lengths"_a = nb::none(), "out"_a = nb::none(), "return_lse"_a = false,
+      "k_lengths"_a = nb::none(), "chunk"_a = nb::none(), "out"_a = nb::none(), "return_lse"_a = false,
       "softmax(scale q k^T) v for q [batch, queries, heads, dim] and k, v [batch, keys, kv_heads, dim] of any strides. "
-      "With return_lse also the logarithm of each sum of exponentials, float32 [batch, heads, queries].");
+      "With return_lse also the logarithm of each sum of exponentials, float32 [batch, heads, queries]. "
+      "window: keys less than this far from the query; chunk: none before the multiple of this that it is past.");
   m.def(
       "attention_over_cache",
       [](const ArrayObject& q, const ArrayObject& k_cache, const ArrayObject& v_cache, const ArrayObject& sequence_ids,
          const ArrayObject& positions, ArrayArg block_tables, ArrayArg k_scale, ArrayArg v_scale,
-         std::optional<double> scale, IntArg window, std::optional<double> softcap, ArrayArg alibi_slopes,
+         std::optional<double> scale, IntArg window, std::optional<double> softcap, ArrayArg alibi_slopes, IntArg chunk,
          ArrayArg out) {
         constexpr const char* kOp = "attention_over_cache";
         const Array& a = to_array(kOp, "q", q);
         const KvCache cache = to_cache(kOp, k_cache, v_cache, k_scale, v_scale, block_tables);
         const Array& ids = to_array(kOp, "sequence_ids", sequence_ids);
         const Array& at = to_array(kOp, "positions", positions);
-        const ScoreOptions options = to_score(kOp, scale, window, softcap, alibi_slopes);
+        const ScoreOptions options = to_score(kOp, scale, window, softcap, alibi_slopes, chunk);
         return with_out(kOp, out,
                         [&](const Array* target) { return attention_over_cache(a, cache, ids, at, options, target); });
       },
       "q"_a, "k_cache"_a, "v_cache"_a, "sequence_ids"_a, "positions"_a, nb::kw_only(), "block_tables"_a = nb::none(),
       "k_scale"_a = nb::none(), "v_scale"_a = nb::none(), "scale"_a = nb::none(), "window"_a = nb::none(),
-      "softcap"_a = nb::none(), "alibi_slopes"_a = nb::none(), "out"_a = nb::none(),
+      "softcap"_a = nb::none(), "alibi_slopes"_a = nb::none(), "chunk"_a = nb::none(), "out"_a = nb::none(),
       "Attention of q [tokens, heads, dim] over keys 0 .. positions[i] that a cache holds of sequence "
       "sequence_ids[i].");
   m.def(
