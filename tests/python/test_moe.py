@@ -38,12 +38,19 @@ def gated(x, gate_up, down):
     return (silu(gate) * up) @ down.T
 
 
-def reference(x, router, gate_up, down, top_k, softmax_first=True, normalize=True, shared=None):
+def reference(
+    x, router, gate_up, down, top_k, softmax_first=True, normalize=True, shared=None, sigmoid_input=False, dtype="float32"
+):
     logits = x @ router.T
     chosen = np.argsort(-logits, axis=-1, kind="stable")[:, :top_k]
     gates = softmax(logits) if softmax_first else None
     result = np.zeros_like(x)
     for token, experts in enumerate(chosen):
+        if sigmoid_input:
+            for e in experts:
+                factor = round_to(1 / (1 + np.exp(-logits[token, e])), dtype)
+                result[token] += gated(round_to(x[token] * factor, dtype), gate_up[e], down[e])
+            continue
         weights = gates[token, experts] if softmax_first else softmax(logits[token, experts])
         if softmax_first and normalize:
             weights = weights / weights.sum()
@@ -65,13 +72,19 @@ def layer(rng, dtype, tokens=7, hidden=64, width=48, experts=10):
 @pytest.mark.parametrize("dtype", PLAIN)
 @pytest.mark.parametrize(
     "options",
-    [{}, {"normalize": False}, {"softmax_first": False}, {"softmax_first": False, "normalize": False}],
+    [
+        {},
+        {"normalize": False},
+        {"softmax_first": False},
+        {"softmax_first": False, "normalize": False},
+        {"sigmoid_input": True},
+    ],
     ids=str,
 )
 def test_moe(device, rng, dtype, options):
     for tokens, top_k in [(1, 2), (7, 1), (70, 3), (3, 10)]:
         values = layer(rng, dtype, tokens)
-        expected = reference(*values, top_k, **options)
+        expected = reference(*values, top_k, **options, dtype=dtype)
         arrays = [upload(v, dtype) for v in values]
         got = gp.moe(*arrays, top_k, **options)
         assert got.dtype.name == dtype and got.shape == expected.shape
@@ -134,21 +147,22 @@ def test_expert_weights(device, rng):
         gp.ExpertWeights.stack([gp.zeros((8, 8))])
 
 
+@pytest.mark.parametrize("sigmoid_input", [False, True])
 @pytest.mark.parametrize("dtype", PLAIN)
-def test_a_token_does_not_depend_on_its_batch(device, rng, dtype):
+def test_a_token_does_not_depend_on_its_batch(device, rng, dtype, sigmoid_input):
     values = layer(rng, dtype, tokens=90)
     arrays = [upload(v, dtype) for v in values]
     shared = tuple(upload(rng.normal(size=s), dtype) for s in ((60, 64), (64, 30), (1, 64)))
     with gp.determinism("batch_invariant"):
-        whole = download(gp.moe(*arrays, 3, shared_expert=shared))
+        whole = download(gp.moe(*arrays, 3, shared_expert=shared, sigmoid_input=sigmoid_input))
         for token in (0, 41, 89):
-            alone = gp.moe(arrays[0][token : token + 1], *arrays[1:], 3, shared_expert=shared)
+            alone = gp.moe(arrays[0][token : token + 1], *arrays[1:], 3, shared_expert=shared, sigmoid_input=sigmoid_input)
             np.testing.assert_array_equal(download(alone)[0], whole[token])
-    whole = download(gp.moe(*arrays, 3, shared_expert=shared))
+    whole = download(gp.moe(*arrays, 3, shared_expert=shared, sigmoid_input=sigmoid_input))
     ids = np.zeros(90, np.int32)
     ids[[3, 50, 89]] = -1
     arrays[0][3] = float("nan")
-    padded = download(gp.moe(*arrays, 3, shared_expert=shared, ids=gp.from_numpy(ids)))
+    padded = download(gp.moe(*arrays, 3, shared_expert=shared, sigmoid_input=sigmoid_input, ids=gp.from_numpy(ids)))
     gp.synchronize()  # no bad index
     assert (padded[ids < 0] == 0).all()
     np.testing.assert_array_equal(padded[ids == 0], whole[ids == 0])

@@ -8,6 +8,7 @@
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/elementwise/binary.h"
 #include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/elementwise/unary.h"
 #include "gpukit/ops/embedding/embedding.h"
 #include "gpukit/ops/matmul/linear.h"
 #include "gpukit/ops/matmul/matmul.h"
@@ -165,6 +166,23 @@ void multiply_router(const Array& x, const Weight& router, const Array& logits) 
     matmul(x, router.parts().data.transpose(), &logits, {.out_dtype = DType::float32});
 }
 
+/// A row for each token and expert, which grouped_matmul takes in any order: x, times the sigmoid of `logits` where
+/// these are given.
+Array copies_of(const Array& x, int64_t k, const Array& logits, Temporaries& temporaries) {
+  if (k == 1 && !logits.defined()) return x;
+  const int64_t tokens = x.shape()[0], hidden = x.shape()[1];
+  const Array copies = temporaries.empty({tokens, k, hidden}, x.dtype(), x.device());
+  if (logits.defined()) {
+    sigmoid(logits, &logits);
+    const Array factors = temporaries.empty({tokens, k, 1}, x.dtype(), x.device());
+    copy_into(factors, logits.expand_dims(2));
+    multiply(x.expand_dims(1), factors, &copies);
+  } else {
+    copy_into(copies, x.expand_dims(1));
+  }
+  return copies.reshape_view({tokens * k, hidden});
+}
+
 bool writes_ahead(const Array& out, const Array& x, const MoeWeights& w, const MoeOptions& options) {
   for (const Quantized* q : {&w.router.parts(), &w.gate_up.parts(), &w.down.parts(), &w.shared_gate_up.parts(),
                              &w.shared_down.parts(), &w.shared_gate.parts()})
@@ -192,15 +210,11 @@ Array moe(const Array& x, const MoeWeights& w, const MoeOptions& options, const 
   route.space.softmax_first = options.softmax_first ? 1 : 0;
   route.space.normalize = options.normalize ? 1 : 0;
   route.space.id_step = options.ids.defined() ? options.ids.strides()[0] : 0;
+  if (options.sigmoid_input) route.values = make({tokens, k}, DType::float32);
   submit(route);
+  if (options.sigmoid_input) fill(gates, 1.0);
 
-  // A row for each token and expert: grouped_matmul takes them in any order.
-  Array copies = x;
-  if (k > 1) {
-    const Array spread = make({tokens, k, hidden}, x.dtype());
-    copy_into(spread, x.expand_dims(1));
-    copies = spread.reshape_view({rows, hidden});
-  }
+  const Array copies = copies_of(x, k, route.values, temporaries);
   const Array ids = experts.reshape_view({rows});
   const Array wide = make({rows, w.gate_up.rows()}, x.dtype()), inner = make({rows, w.down.columns()}, x.dtype());
   const Array each = make({rows, hidden}, x.dtype());

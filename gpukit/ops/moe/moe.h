@@ -49,9 +49,10 @@ struct MoeWeights {
 
 struct MoeOptions {
   int64_t top_k = 2;
-  bool softmax_first = true;  // gates: softmax over all experts, of which the largest k; else softmax over those k
-  bool normalize = true;      // after a softmax over all: the k gates are divided by their sum
-  Array ids;                  // int32 [tokens]: a token with a negative id is padding, goes nowhere and becomes 0
+  bool softmax_first = true;   // gates: softmax over all experts, of which the largest k; else softmax over those k
+  bool normalize = true;       // after a softmax over all: the k gates are divided by their sum
+  Array ids;                   // int32 [tokens]: a token with a negative id is padding, goes nowhere and becomes 0
+  bool sigmoid_input = false;  // no softmax: an expert gets x times the sigmoid of its logit, rounded to x's dtype
 };
 
 /// For each token x of [tokens, hidden] (float16, bfloat16, float32): the sum over its k experts, largest gate first,

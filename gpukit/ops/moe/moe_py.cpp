@@ -216,22 +216,25 @@ void bind_moe(nb::module_& m) {
   m.def(
       "moe",
       [](const ArrayObject& x, WeightArg router, ExpertsArg gate_up, ExpertsArg down, IntArg top_k, bool softmax_first,
-         bool normalize, SharedArg shared_expert, ArrayArg ids, ArrayArg out) {
+         bool normalize, SharedArg shared_expert, ArrayArg ids, bool sigmoid_input, ArrayArg out) {
         constexpr const char* kOp = "moe";
         const Array& tokens = to_array(kOp, "x", x);
         const MoeWeights weights = to_weights(router, gate_up, down, shared_expert);
-        const MoeOptions options{to_int(kOp, "top_k", top_k), softmax_first, normalize, optional(kOp, "ids", ids)};
+        const MoeOptions options{to_int(kOp, "top_k", top_k), softmax_first, normalize, optional(kOp, "ids", ids),
+                                 sigmoid_input};
         return with_out(kOp, out, [&](const Array* target) { return moe(tokens, weights, options, target); });
       },
       "x"_a, "router"_a, "gate_up"_a, "down"_a, "top_k"_a, nb::kw_only(), "softmax_first"_a = true,
-      "normalize"_a = true, "shared_expert"_a = nb::none(), "ids"_a = nb::none(), "out"_a = nb::none(),
+      "normalize"_a = true, "shared_expert"_a = nb::none(), "ids"_a = nb::none(), "sigmoid_input"_a = false,
+      "out"_a = nb::none(),
       "A mixture of experts: each token of x [tokens, hidden] goes to the top_k experts that router [experts, hidden] "
       "likes best, and gets the sum of gate * (silu(x @ gate.T) * (x @ up.T)) @ down.T.\n\n"
       "gate_up is [experts, 2 * width, hidden], the gate's rows first, down [experts, hidden, width]: arrays or "
       "ExpertWeights; router is an array or a Weight. Gates: softmax over all experts, of which top_k stay "
       "(normalize: divided by their sum), or with softmax_first=False softmax over those. shared_expert is (gate_up, "
       "down) of an expert for all tokens, or (gate_up, down, gate) with the sigmoid of x @ gate.T before it. ids: "
-      "int32 [tokens]; a token with a negative one is padding and becomes 0.");
+      "int32 [tokens]; a token with a negative one is padding and becomes 0. sigmoid_input: no softmax and no gates, "
+      "but each expert gets x times the sigmoid of its logit.");
   bind_steps(m);
 }
 
