@@ -212,6 +212,91 @@ def test_a_model_of_layers(device, tmp_path):
         llm.CausalTransformerModel(c, arrays["model.embed_tokens.weight"], blocks[:1], model.final_norm)
 
 
+def bits(x):
+    return x.to_numpy().tobytes()
+
+
+def test_steps_into_arrays_of_the_caller(stories, text, device):
+    prefilled(stories, text[:7])
+    config = stories.config
+    buffers = llm.DecodeBuffers.allocate(config, dtype="float32", vocab_size=512, max_batch_size=4)
+    whole = stories(text[:20])[0].to_numpy()
+    hidden = stories._decode_step_zero_alloc(text[7], 7, 8, buffers)
+    assert hidden is buffers.hidden and bits(hidden) == whole[7:8].tobytes()
+    several = stories._decode_step_fixed_cache_batch_zero_alloc(text[8:11], 8, 11, buffers)
+    assert bits(several) == whole[8:11].tobytes() == bits(buffers.hidden_batch[:3])
+    strategy = llm.DecodeBatch(4)
+    strategy.bind(stories)
+    strategy.step_batch(text[8:12], 8, 12, buffers)
+    assert bits(buffers.hidden_batch) == whole[8:12].tobytes()
+    with pytest.raises(ValueError, match="hidden_batch must have 5 rows"):
+        stories._decode_step_fixed_cache_batch_zero_alloc(text[8:13], 8, 13, buffers)
+    prompt = llm.PrefillBuffers.allocate(config, 16, dtype="float32")
+    hidden, past = stories._prefill_with_buffers(text[:9], prompt)
+    assert bits(hidden) == whole[:9].tobytes() == bits(prompt.hidden[:9]) and len(past) == 5
+    assert stories._prefill_with_buffers(text[:9], prompt, use_cache=False)[1] is None
+
+    block, x = stories.blocks[0], stories.embed_tokens[5:8].copy()
+    expected = block.attn.forward_fixed_cache_batch(x, 3, 6).to_numpy()
+    start, gone = gp.from_numpy(np.array([3], np.int32)), gp.from_numpy(np.zeros(1, np.int32))
+
+    def steps():
+        row = stories._attention_forward_zero_alloc(block.attn, x[:1], 3, 4, buffers)
+        assert row is buffers.o_proj_out
+        assert stories._mlp_forward_zero_alloc(block.mlp, x[:1], buffers) is buffers.mlp_down
+        block.attn.forward_fixed_cache_batch_zero_alloc(x, 3, 6, buffers, None, None, None)
+        return block.attn.forward_fixed_cache_batch_zero_alloc(x, 99, 6, buffers, None, None, start)
+
+    assert bits(steps()) == expected.tobytes() and bits(buffers.o_proj_out) == expected[:1].tobytes()
+    assert bits(buffers.mlp_down) == bits(block.mlp(x[:1]))
+    before = device.memory_stats()["allocations"]
+    steps()
+    assert device.memory_stats()["allocations"] == before
+    with pytest.raises(ValueError, match="start_pos_buf"):
+        block.attn.forward_fixed_cache_batch_zero_alloc(x, 0, 3, buffers, None, None, gp.zeros((2,), dtype="int32"))
+    with pytest.raises(ValueError, match="at most the 4 rows"):
+        block.attn.forward_fixed_cache_batch_zero_alloc(stories.embed_tokens[:5], 0, 5, buffers)
+    # A graph reads where the tokens stand when it is replayed.
+    graph = gp.CudaGraph()
+    with graph.capture():
+        block.attn.forward_fixed_cache_batch_zero_alloc(x, 0, 3, buffers, None, None, gone)
+    gone[:] = start
+    graph.replay()
+    assert bits(buffers.o_proj_out_batch[:3]) == expected.tobytes()
+
+
+def test_names_of_a_model(stories):
+    cos, sin = llm.precompute_freqs_cis(8, 512)
+    attn = stories.blocks[0].attn
+    np.testing.assert_allclose(attn._cos, cos, atol=1e-6)
+    np.testing.assert_allclose(attn._sin, sin, atol=1e-6)
+    assert stories._rope_cos_gpu is None
+    stories._rope_cos_gpu, stories._rope_sin_gpu = gp.from_numpy(attn._cos), gp.from_numpy(attn._sin)
+    assert stories.lm_head is stories._lm_head is None and stories.head.shape == (512, 64)
+    assert isinstance(stories._embed_np_cache, np.ndarray) and stories._embed_np_cache is stories._embed_np_cache
+    assert stories._embed_np_cache.tobytes() == bits(stories.embed_tokens)
+    mlp = stories.blocks[0].mlp
+    assert mlp.gate_proj.weight.shape == mlp.up_proj.weight.shape == mlp.down_proj.weight.shape[::-1] == (172, 64)
+    assert mlp.fc1 is None and mlp.fc2 is None
+
+
+def test_an_own_head(device, tmp_path):
+    config = llama_config()
+    tensors = llama_tensors(config)
+    model = llm.load_model_from_safetensors(save(tmp_path, config, tensors))
+    assert isinstance(model.lm_head, gp.GPUArray) and model.lm_head.to_numpy().tobytes() == tensors["lm_head.weight"].tobytes()
+    hidden = model([1, 2])[0]
+    np.testing.assert_allclose(model.get_logits(hidden).to_numpy(), hidden.to_numpy() @ model.lm_head.to_numpy().T, atol=1e-5)
+
+
+def test_strategies_of_streaming_are_abstract():
+    with pytest.raises(TypeError, match="abstract"):
+        llm.LoadingStrategy()
+    with pytest.raises(TypeError, match="abstract"):
+        llm.DecodeStrategy()
+    assert isinstance(llm.AutoLRU(), llm.LoadingStrategy)
+
+
 def test_feed_forward_layers(device, rng):
     x = rng.normal(size=(5, 32)).astype(np.float32)
     c = llm.TransformerConfig(61, 32, 1, 4, intermediate_size=48, activation="gelu", norm_type="layernorm")
@@ -220,6 +305,7 @@ def test_feed_forward_layers(device, rng):
     inner = x.astype(float) @ w1.T + b1
     inner = 0.5 * inner * (1 + np.tanh(np.sqrt(2 / np.pi) * (inner + 0.044715 * inner**3)))
     np.testing.assert_allclose(mlp(gp.from_numpy(x)).to_numpy(), inner @ w2.T + b2, atol=2e-4)
+    assert mlp.gate_proj is None and mlp.fc1.weight.shape == (48, 32) and mlp.fc2.bias.shape == (32,)
     with pytest.raises(ValueError, match="fc1_weight"):
         layers.MLP(c)
     config = llama_config("mixtral", num_local_experts=4, num_experts_per_tok=2)
@@ -230,6 +316,8 @@ def test_feed_forward_layers(device, rng):
     moe = layers.MoELayer(c, gp.from_numpy(tensors[stem + "gate.weight"]), experts)
     expected = reference_mlp(config, {n: t.astype(float) for n, t in tensors.items()}, "model.layers.0.", x.astype(float))
     np.testing.assert_allclose(moe(gp.from_numpy(x)).to_numpy(), expected, atol=1e-4)
+    x, out = gp.from_numpy(x), gp.empty((5, 32))
+    assert bits(moe.forward_zero_alloc(x, *[None] * 13, out)) == bits(moe(x)) == bits(out)
     with pytest.raises(ValueError, match="expert_weights must be 4"):
         layers.MoELayer(c, gp.from_numpy(tensors[stem + "gate.weight"]), experts[:3])
 

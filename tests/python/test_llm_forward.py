@@ -19,6 +19,7 @@ from pygpukit.llm import (
     Qwen3Config,
     TransformerConfig,
     detect_model_spec,
+    layers,
     load_model_from_safetensors,
 )
 
@@ -182,6 +183,25 @@ def test_config_of_a_family():
     assert Qwen3Config().to_transformer_config().head_dim == 128
 
 
+def test_a_config_can_be_changed():
+    c = TransformerConfig(num_heads=4, hidden_size=32)
+    assert c._head_dim is None and (c.head_dim, c.num_kv_heads, c.intermediate_size) == (8, 4, 128)
+    c._head_dim, c.num_kv_heads, c.intermediate_size, c.num_experts = 16, 2, 40, 3
+    c.activation, c.norm_type, c.use_rope, c.norm_eps = "gelu", "layernorm", False, 1e-3
+    assert (c._head_dim, c.head_dim, c.num_kv_groups, c.intermediate_size, c.num_experts) == (16, 16, 2, 40, 3)
+    assert (c.activation, c.norm_type, c.use_rope, c.norm_eps, c.is_moe) == ("gelu", "layernorm", False, 1e-3, True)
+    c._head_dim = c.num_kv_heads = c.num_experts = None
+    assert c._head_dim is None and (c.head_dim, c.num_kv_heads, c.num_experts) == (8, 4, None)
+    for name in ("num_heads", "num_kv_heads", "_head_dim", "vocab_size"):
+        with pytest.raises(ValueError, match="be positive"):
+            setattr(c, name, 0)
+    with pytest.raises(ValueError, match="activation"):
+        c.activation = "relu"
+    c.num_kv_heads = 3  # which only a layer can refuse
+    with pytest.raises(ValueError, match="multiple of num_kv_heads"):
+        layers.Attention(None, None, None, None, c)
+
+
 def test_specs_are_detected():
     for name, spec in MODEL_SPECS.items():
         config, options = FAMILIES.get(name, (None, None))
@@ -202,8 +222,8 @@ def test_forward_is_checked(device, tmp_path):
         model([])
     with pytest.raises(IndexError, match="128"):
         model([1] * 129)
-    with pytest.raises(ValueError, match="position_ids"):
-        model([1, 2], position_ids=[1, 2])
+    with pytest.raises(ValueError, match="position_ids must have one for each of 2 ids"):
+        model([1, 2], position_ids=[1])
     _, past = model([1, 2], use_cache=True)
     with pytest.raises(ValueError, match="past_key_values"):
         model([3], past_key_values=past[:1])

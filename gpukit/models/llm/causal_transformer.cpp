@@ -56,6 +56,15 @@ int64_t rotary_dim(const TransformerConfig& config) {
   return static_cast<int64_t>(static_cast<double>(config.dim()) * config.rotary_fraction) / 2 * 2;
 }
 
+void set_position_rules(const TransformerConfig& config, int64_t layer, AttentionLayer* attn) {
+  const bool rope = config.has_rope(layer);
+  attn->window = config.window(layer);
+  attn->chunk = config.chunk(layer);
+  attn->rope = {rope ? rotary_dim(config) : 0, config.rope_interleaved};
+  attn->attn_scale = rope ? 0 : config.attn_scale;
+  attn->floor_scale = config.floor_scale;
+}
+
 std::pair<Array, Array> make_rope_tables(const TransformerConfig& config, Device device) {
   if (!config.use_rope) return {};
   return rope_tables(config.max_position_embeddings, rotary_dim(config), config.rope_theta, config.rope_scaling,

@@ -42,6 +42,8 @@ class CausalTransformer {
 
 /// cos and sin for the config's positions, undefined without RoPE. Layers share them.
 std::pair<Array, Array> make_rope_tables(const TransformerConfig& config, Device device);
+/// Which tokens a layer's attention sees, and what it does to q by its position.
+void set_position_rules(const TransformerConfig& config, int64_t layer, AttentionLayer* attn);
 /// The dims of a head that are turned.
 int64_t rotary_dim(const TransformerConfig& config);
 

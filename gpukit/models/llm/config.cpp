@@ -11,10 +11,18 @@ namespace {
 
 constexpr const char* kOp = "TransformerConfig";
 
+bool contains(const std::vector<int64_t>& list, int64_t value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
 }  // namespace
 
-bool TransformerConfig::is_moe_layer(int64_t layer) const {
-  return is_moe() && std::find(dense_layers.begin(), dense_layers.end(), layer) == dense_layers.end();
+bool TransformerConfig::is_moe_layer(int64_t layer) const { return is_moe() && !contains(dense_layers, layer); }
+
+bool TransformerConfig::has_rope(int64_t layer) const { return use_rope && !contains(no_rope_layers, layer); }
+
+int64_t TransformerConfig::chunk(int64_t layer) const {
+  return contains(unchunked_layers, layer) ? 0 : attention_chunk;
 }
 
 int64_t TransformerConfig::window(int64_t layer) const {
@@ -45,6 +53,11 @@ void TransformerConfig::check() const {
   finite("rope_theta", rope_theta, rope_theta > 0);
   if (!(rotary_fraction > 0 && rotary_fraction <= 1))
     throw ArgumentError(kOp, "rotary_fraction", "be in (0, 1]", std::to_string(rotary_fraction));
+  if (attention_chunk < 0)
+    throw ArgumentError(kOp, "attention_chunk", "not be negative", std::to_string(attention_chunk));
+  if (!(floor_scale > 0)) throw ArgumentError(kOp, "floor_scale", "be positive", std::to_string(floor_scale));
+  if (shared_expert_size < 0)
+    throw ArgumentError(kOp, "shared_expert_size", "not be negative", std::to_string(shared_expert_size));
   if (sliding_window < 0) throw ArgumentError(kOp, "sliding_window", "not be negative", std::to_string(sliding_window));
   if (num_experts < 0) throw ArgumentError(kOp, "num_experts", "not be negative", std::to_string(num_experts));
   if (is_moe()) positive("moe_intermediate_size", expert_size());

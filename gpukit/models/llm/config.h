@@ -50,6 +50,13 @@ struct TransformerConfig {
   bool qkv_bias = false, out_bias = false, mlp_bias = false;
   bool normalize_expert_weights = true;  // the gates of the chosen experts sum to 1
   std::vector<int64_t> dense_layers;     // layers with a plain MLP in a model of experts
+  std::vector<int64_t> no_rope_layers;   // layers without RoPE in a model with it
+  bool unit_qk_norm = false;             // q and k of layers with RoPE are divided by their root mean square
+  int64_t attention_chunk = 0;           // keys of its own chunk of tokens that a layer sees; 0: all
+  std::vector<int64_t> unchunked_layers;
+  double attn_scale = 0, floor_scale = 8192;  // layers without RoPE: q grows with its position, see irope_scale
+  bool sigmoid_experts = false;               // an expert's input is multiplied by the sigmoid of its logit
+  int64_t shared_expert_size = 0;             // 0: none
   std::vector<int64_t> eos_token_ids;
   std::optional<Fp8Layout> fp8;
   std::optional<Int4Layout> int4;
@@ -61,8 +68,10 @@ struct TransformerConfig {
   int64_t qkv_size() const { return (num_heads + 2 * kv_heads()) * dim(); }
   bool is_moe() const { return num_experts > 0; }
   bool is_moe_layer(int64_t layer) const;
+  bool has_rope(int64_t layer) const;
   /// Keys before a token that a layer sees; 0: all.
   int64_t window(int64_t layer) const;
+  int64_t chunk(int64_t layer) const;
 
   /// Throws ArgumentError naming the field that is out of range or does not go with another.
   void check() const;

@@ -71,6 +71,18 @@ class Reader {
     return list;
   }
 
+  std::vector<std::string> texts(std::string_view name) const {
+    const Json* value = find(name);
+    if (value == nullptr) return {};
+    if (!value->is_list()) bad(where_ + std::string(name), "be a list of texts", *value);
+    std::vector<std::string> list;
+    for (const Json& item : value->items()) {
+      if (!item.is_string()) bad(where_ + std::string(name), "be a list of texts", *value);
+      list.push_back(item.as_string());
+    }
+    return list;
+  }
+
  private:
   [[noreturn]] static void bad(const std::string& name, const std::string& needed, const Json& given) {
     throw FormatError("config.json: " + name + " must " + needed + ", got " + shown(given));
@@ -157,8 +169,9 @@ struct Family {
   double eps, theta;
 };
 // What transformers takes where config.json says nothing.
-constexpr Family kFamilies[] = {{"llama", 1e-6, 1e4}, {"mistral", 1e-6, 1e4}, {"mixtral", 1e-5, 1e6},
-                                {"qwen2", 1e-6, 1e4}, {"qwen3", 1e-6, 1e4},   {"qwen3_moe", 1e-6, 1e4}};
+constexpr Family kFamilies[] = {{"llama", 1e-6, 1e4},      {"mistral", 1e-6, 1e4}, {"mixtral", 1e-5, 1e6},
+                                {"qwen2", 1e-6, 1e4},      {"qwen3", 1e-6, 1e4},   {"qwen3_moe", 1e-6, 1e4},
+                                {"llama4_text", 1e-5, 5e5}};
 
 void read_llama(const Reader& json, TransformerConfig& c, const Family& family) {
   c.hidden_size = json.integer("hidden_size", 1, kMostWidth);
@@ -189,7 +202,9 @@ void read_llama(const Reader& json, TransformerConfig& c, const Family& family) 
 
 void read_experts(const Reader& json, TransformerConfig& c) {
   const bool mixtral = c.model_type == "mixtral";
-  c.num_experts = json.integer(mixtral ? "num_local_experts" : "num_experts", 1, kMostWidth);
+  // transformers writes the first name for all since version 5.
+  const bool local = mixtral || json.find("num_experts") == nullptr;
+  c.num_experts = json.integer(local ? "num_local_experts" : "num_experts", 1, kMostWidth);
   c.num_experts_per_tok = json.integer("num_experts_per_tok", 1, c.num_experts);
   if (mixtral) return;
   c.moe_intermediate_size = json.integer("moe_intermediate_size", 1, kMostWidth);
@@ -198,6 +213,56 @@ void read_experts(const Reader& json, TransformerConfig& c) {
   const int64_t step = json.integer("decoder_sparse_step", 1, INT32_MAX, 1);
   for (int64_t layer = 0; layer < c.num_layers; ++layer)
     if ((layer + 1) % step != 0) c.dense_layers.push_back(layer);
+}
+
+// A table of cosines has a row for each position: of the ten million that Llama 4 Scout names these are served.
+constexpr int64_t kMostServed = 1 << 18;
+
+// Llama 4's text model: experts with a shared one, layers without RoPE, attention in chunks.
+void read_llama4(const Reader& json, TransformerConfig& c) {
+  if (json.boolean("attention_bias", false)) unsupported("llama4_text with attention_bias is not computed");
+  if (c.rope_scaling.kind == RopeScaling::Kind::yarn) unsupported("llama4_text with yarn is not computed");
+  c.rope_interleaved = true;
+  c.max_position_embeddings = std::min(c.max_position_embeddings, kMostServed);
+  c.unit_qk_norm = json.boolean("use_qk_norm", true);
+  if (json.boolean("attn_temperature_tuning", true)) c.attn_scale = json.number("attn_scale", 0, 1e6, 0.1);
+  c.floor_scale = json.number("floor_scale", 1e-6, 1e12, 8192);
+  c.attention_chunk = json.integer("attention_chunk_size", 0, INT32_MAX, 8192);
+
+  std::vector<int64_t> with_rope = json.integers("no_rope_layers", 0, 1);  // 1: the layer has RoPE
+  const int64_t interval = json.integer("no_rope_layer_interval", 1, INT32_MAX, 4);
+  if (with_rope.empty())
+    for (int64_t layer = 0; layer < c.num_layers; ++layer) with_rope.push_back((layer + 1) % interval != 0 ? 1 : 0);
+  if (static_cast<int64_t>(with_rope.size()) < c.num_layers)
+    wrong("no_rope_layers must have a number for each of " + std::to_string(c.num_layers) + " layers, got " +
+          std::to_string(with_rope.size()));
+  const std::vector<std::string> types = json.texts("layer_types");
+  if (!types.empty() && static_cast<int64_t>(types.size()) != c.num_layers)
+    wrong("layer_types must have a name for each of " + std::to_string(c.num_layers) + " layers, got " +
+          std::to_string(types.size()));
+  for (int64_t layer = 0; layer < c.num_layers; ++layer) {
+    const auto at = static_cast<size_t>(layer);
+    if (with_rope[at] == 0) c.no_rope_layers.push_back(layer);
+    const std::string type = !types.empty()       ? types[at]
+                             : with_rope[at] == 0 ? "full_attention"
+                                                  : "chunked_attention";
+    if (type == "full_attention")
+      c.unchunked_layers.push_back(layer);
+    else if (type != "chunked_attention")
+      unsupported("layer_types '" + type + "' is not one of full_attention, chunked_attention");
+  }
+
+  c.moe_intermediate_size = c.shared_expert_size = c.intermediate_size;
+  c.intermediate_size = json.integer("intermediate_size_mlp", 1, kMostWidth, 16384);
+  c.num_experts = json.integer("num_local_experts", 1, kMostWidth, 16);
+  c.num_experts_per_tok = json.integer("num_experts_per_tok", 1, c.num_experts, 1);
+  c.sigmoid_experts = true;
+  const int64_t step = json.integer("interleave_moe_layer_step", 1, INT32_MAX, 1);
+  const bool listed = json.find("moe_layers") != nullptr;
+  const std::vector<int64_t> moe = json.integers("moe_layers", 0, c.num_layers - 1);
+  for (int64_t layer = 0; layer < c.num_layers; ++layer)
+    if (listed ? std::find(moe.begin(), moe.end(), layer) == moe.end() : (layer + 1) % step != 0)
+      c.dense_layers.push_back(layer);
 }
 
 void read_quantization(const Reader& json, TransformerConfig& c) {
@@ -233,6 +298,12 @@ void read_quantization(const Reader& json, TransformerConfig& c) {
 
 TransformerConfig TransformerConfig::from_json(const Json& json) {
   const Reader reader(json);
+  // Of a model of texts and pictures the part that reads and writes texts.
+  if (reader.text("model_type", "") == "llama4") {
+    TransformerConfig text = from_json(reader.at("text_config"));
+    read_quantization(reader, text);
+    return text;
+  }
   TransformerConfig c;
   c.model_type = reader.text("model_type", "");
   if (c.model_type.empty()) wrong("there is no model_type");
@@ -244,9 +315,10 @@ TransformerConfig TransformerConfig::from_json(const Json& json) {
                                       [&](const Family& f) { return c.model_type == f.type; });
     if (family == std::end(kFamilies))
       unsupported("model_type '" + c.model_type +
-                  "' is not one of gpt2, llama, mistral, mixtral, qwen2, qwen3, qwen3_moe");
+                  "' is not one of gpt2, llama, llama4_text, mistral, mixtral, qwen2, qwen3, qwen3_moe");
     read_llama(reader, c, *family);
     if (c.model_type == "mixtral" || c.model_type == "qwen3_moe") read_experts(reader, c);
+    if (c.model_type == "llama4_text") read_llama4(reader, c);
   }
   if (c.head_dim == 0 && c.hidden_size % c.num_heads != 0)
     wrong("the width " + std::to_string(c.hidden_size) + " must be a multiple of the " + std::to_string(c.num_heads) +

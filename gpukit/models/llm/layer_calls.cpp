@@ -1,13 +1,13 @@
 #include "gpukit/models/llm/layer_calls.h"
 
-#include <numeric>
 #include <tuple>
 #include <vector>
 
-#include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/create/create.h"
+#include "gpukit/ops/elementwise/binary.h"
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/manipulate/manipulate.h"
@@ -16,19 +16,25 @@ namespace gpukit::llm {
 
 namespace {
 
-TokenBatch batch_at(const char* op, const Array& x, int64_t start) {
-  check_ndim(op, "x", x, 2);
-  std::vector<int32_t> positions(static_cast<size_t>(x.shape(0)));
-  std::iota(positions.begin(), positions.end(), static_cast<int32_t>(start));
-  const Array at = from_host(positions.data(), {x.shape(0)}, DType::int32, x.device());
-  return {at, at, zeros({x.shape(0)}, DType::int32, x.device())};
+/// In device memory: a graph may hold it.
+TokenBatch batch_at(const Array& x, const CacheStart& at, Temporaries& temporaries) {
+  const Dims tokens{x.shape(0)};
+  const Array positions = temporaries.empty(tokens, DType::int32, x.device());
+  switch (x.device().kind) {
+    case DeviceKind::cpu: cpu::sequence(positions, at.start, 1); break;
+    case DeviceKind::cuda: cuda::sequence(positions, at.start, 1); break;
+  }
+  if (at.more.defined()) add_inplace(positions, at.more);
+  const Array sequence_ids = temporaries.empty(tokens, DType::int32, x.device());
+  fill(sequence_ids, 0);
+  return {positions, positions, sequence_ids};
 }
 
-ForwardBuffers buffers_for(const AttentionLayer& layer, const Array& x) {
+ForwardBuffers buffers_for(const AttentionLayer& layer, const Array& x, Temporaries& temporaries) {
+  const auto buffer = [&](int64_t width) { return temporaries.empty({x.shape(0), width}, x.dtype(), x.device()); };
   ForwardBuffers buffers;
-  buffers.qkv =
-      Array::empty({x.shape(0), (layer.num_heads + 2 * layer.num_kv_heads) * layer.dim}, x.dtype(), x.device());
-  buffers.attended = Array::empty({x.shape(0), layer.num_heads * layer.dim}, x.dtype(), x.device());
+  buffers.qkv = buffer((layer.num_heads + 2 * layer.num_kv_heads) * layer.dim);
+  buffers.attended = buffer(layer.num_heads * layer.dim);
   return buffers;
 }
 
@@ -45,12 +51,12 @@ void check_rows(const char* argument, const Linear& part, int64_t rows) {
 
 }  // namespace
 
-AttentionLayer make_attention(const TransformerConfig& config, const AttentionParts& parts) {
+AttentionLayer make_attention(const TransformerConfig& config, const AttentionParts& parts, int64_t layer) {
+  config.check();
   AttentionLayer a;
   a.num_heads = config.num_heads;
   a.num_kv_heads = config.kv_heads();
   a.dim = config.dim();
-  a.window = config.sliding_window;
   a.norm_eps = config.norm_eps;
   const int64_t q = a.num_heads * a.dim, kv = a.num_kv_heads * a.dim;
   const bool combined = parts.q.weight.defined() && parts.q.weight.rows() == q + 2 * kv && !parts.k.weight.defined();
@@ -76,18 +82,25 @@ AttentionLayer make_attention(const TransformerConfig& config, const AttentionPa
   a.k_norm = parts.k_norm;
   a.out = parts.out;
   check_rows("o_proj", a.out, config.hidden_size);
-  a.rope = {config.use_rope ? rotary_dim(config) : 0, config.rope_interleaved};
+  set_position_rules(config, layer, &a);
+  if (!config.has_rope(layer)) return a;
   std::tie(a.cos, a.sin) = make_rope_tables(config, a.out.weight.device());
+  if (config.unit_qk_norm) {
+    const DType dtype = parts.q.weight.is_quantized() ? DType::float32 : parts.q.weight.dtype();
+    a.q_norm = a.k_norm = ones({a.dim}, dtype, a.out.weight.device());
+  }
   return a;
 }
 
 MoeLayer make_moe(const TransformerConfig& config, const Weight& router, const std::vector<ExpertMatrices>& experts) {
+  config.check();
   if (static_cast<int64_t>(experts.size()) != config.num_experts)
     throw ArgumentError("MoELayer", "expert_weights", "be " + std::to_string(config.num_experts),
                         std::to_string(experts.size()));
   MoeLayer m;
   m.options.top_k = config.num_experts_per_tok;
   m.options.normalize = config.normalize_expert_weights;
+  m.options.sigmoid_input = config.sigmoid_experts;
   m.weights.router = router;
   std::vector<Weight> gate_up, down;
   for (const ExpertMatrices& e : experts) {
@@ -136,35 +149,43 @@ KvCache expanded_cache(const Array& k, const Array& v, int64_t num_kv_heads) {
   return cache;
 }
 
-Array call(const AttentionLayer& layer, const Array& x, const KvCache& cache, int64_t start, const Array* out) {
-  const TokenBatch batch = batch_at("Attention", x, start);
+Array call(const AttentionLayer& layer, const Array& x, const KvCache& cache, const CacheStart& at, const Array* out) {
+  check_ndim("Attention", "x", x, 2);
   const Array target = result("Attention", out, {x.shape(0), layer.out.weight.rows()}, x.dtype(), x.device());
-  layer.forward(x, batch, cache, buffers_for(layer, x), {}, target);
+  Temporaries temporaries("Attention");
+  const TokenBatch batch = batch_at(x, at, temporaries);
+  layer.forward(x, batch, cache, buffers_for(layer, x, temporaries), {}, target);
   return target;
 }
 
-Array call(const MlpLayer& layer, const Array& x) {
+Array call(const MlpLayer& layer, const Array& x, const Array* out) {
   check_ndim("MLP", "x", x, 2);
+  const Array target = result("MLP", out, {x.shape(0), layer.down.weight.rows()}, x.dtype(), x.device());
+  Temporaries temporaries("MLP");
   ForwardBuffers buffers;
-  buffers.mlp = Array::empty({x.shape(0), layer.up.weight.rows()}, x.dtype(), x.device());
-  if (layer.gate.bias.defined()) buffers.gate = Array::empty_like(buffers.mlp);
-  const Array out = Array::empty({x.shape(0), layer.down.weight.rows()}, x.dtype(), x.device());
-  layer.forward(x, buffers, {}, out);
-  return out;
+  buffers.mlp = temporaries.empty({x.shape(0), layer.up.weight.rows()}, x.dtype(), x.device());
+  if (layer.gate.bias.defined()) buffers.gate = temporaries.empty_like(buffers.mlp);
+  layer.forward(x, buffers, {}, target);
+  return target;
 }
 
-Array call(const MoeLayer& layer, const Array& x) { return moe(x, layer.weights, layer.options); }
+Array call(const MoeLayer& layer, const Array& x, const Array* out) {
+  return moe(x, layer.weights, layer.options, out);
+}
 
 Array call(const TransformerBlock& block, const Array& x, const KvCache& cache, int64_t start) {
-  const TokenBatch batch = batch_at("TransformerBlock", x, start);
-  ForwardBuffers buffers = buffers_for(block.attn, x);
-  buffers.hidden = copy(x);
-  buffers.normed = Array::empty_like(x);
-  buffers.experts = Array::empty_like(x);
-  buffers.mlp = Array::empty({x.shape(0), inner_size(block)}, x.dtype(), x.device());
-  buffers.gate = Array::empty_like(buffers.mlp);
+  check_ndim("TransformerBlock", "x", x, 2);
+  const Array out = copy(x);
+  Temporaries temporaries("TransformerBlock");
+  const TokenBatch batch = batch_at(x, {start}, temporaries);
+  ForwardBuffers buffers = buffers_for(block.attn, x, temporaries);
+  buffers.hidden = out;
+  buffers.normed = temporaries.empty_like(x);
+  buffers.experts = temporaries.empty_like(x);
+  buffers.mlp = temporaries.empty({x.shape(0), inner_size(block)}, x.dtype(), x.device());
+  buffers.gate = temporaries.empty_like(buffers.mlp);
   block.forward(batch, cache, buffers);
-  return buffers.hidden;
+  return out;
 }
 
 }  // namespace gpukit::llm

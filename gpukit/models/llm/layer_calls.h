@@ -9,13 +9,13 @@
 
 namespace gpukit::llm {
 
-/// Attention from its matrices, joined where they are dense.
+/// Attention of a layer from its matrices, joined where they are dense.
 struct AttentionParts {
   Linear q, k, v, out;
   Array q_norm, k_norm;
 };
 /// Throws ShapeError naming the part that does not go with the config.
-AttentionLayer make_attention(const TransformerConfig& config, const AttentionParts& parts);
+AttentionLayer make_attention(const TransformerConfig& config, const AttentionParts& parts, int64_t layer = 0);
 
 struct ExpertMatrices {
   Weight gate, up, down;
@@ -32,11 +32,17 @@ KvCache extended_cache(const AttentionLayer& layer, const Array& past_k, const A
 /// The heads of an array [num_heads, tokens, dim] in which those of one KV head repeat, as a cache of one sequence.
 KvCache expanded_cache(const Array& k, const Array& v, int64_t num_kv_heads);
 
-/// Of x [tokens, hidden] at positions start, start + 1, ...
-Array call(const AttentionLayer& layer, const Array& x, const KvCache& cache, int64_t start,
+/// Where the tokens of x stand in their cache: start, start + 1, ..., and as many more as `more`, int32 [1], says when
+/// defined.
+struct CacheStart {
+  int64_t start = 0;
+  Array more = {};
+};
+/// Of x [tokens, hidden]. With `out` nothing is allocated, and a graph can hold the call.
+Array call(const AttentionLayer& layer, const Array& x, const KvCache& cache, const CacheStart& at,
            const Array* out = nullptr);
-Array call(const MlpLayer& layer, const Array& x);
-Array call(const MoeLayer& layer, const Array& x);
+Array call(const MlpLayer& layer, const Array& x, const Array* out = nullptr);
+Array call(const MoeLayer& layer, const Array& x, const Array* out = nullptr);
 Array call(const TransformerBlock& block, const Array& x, const KvCache& cache, int64_t start);
 
 }  // namespace gpukit::llm

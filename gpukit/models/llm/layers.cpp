@@ -4,6 +4,7 @@
 #include "gpukit/ops/elementwise/binary.h"
 #include "gpukit/ops/matmul/linear.h"
 #include "gpukit/ops/norm/norm.h"
+#include "gpukit/ops/rope/positions.h"
 
 namespace gpukit::llm {
 
@@ -44,9 +45,11 @@ void AttentionLayer::forward(const Array& x, const TokenBatch& batch, const KvCa
   const Array q = buffers.qkv.narrow(1, 0, num_heads * dim).reshape_view(heads);
   qkv_rope_append(buffers.qkv, q, cache, batch.sequence_ids, batch.positions,
                   {qkv_bias, q_norm, k_norm, norm_eps, cos, sin, rope});
+  if (attn_scale != 0) irope_scale("Attention", q, batch.positions, attn_scale, floor_scale, &q);
   const Array attended = buffers.attended.reshape_view(heads);
   ScoreOptions score;
   score.window = window;
+  score.chunk = chunk;
   attention_over_cache(q, cache, batch.sequence_ids, batch.positions, score, &attended);
   out(buffers.attended, &result, residual);
 }
@@ -75,7 +78,10 @@ void MoeLayer::forward(const Array& x, const TokenBatch& batch, const ForwardBuf
 int64_t MoeLayer::bytes_per_token() const {
   const double share = static_cast<double>(options.top_k) / static_cast<double>(weights.gate_up.experts());
   const int64_t all = weights.gate_up.nbytes() + weights.down.nbytes();
-  return weights.router.nbytes() + static_cast<int64_t>(static_cast<double>(all) * share);
+  int64_t bytes = weights.router.nbytes() + static_cast<int64_t>(static_cast<double>(all) * share);
+  for (const Weight* shared : {&weights.shared_gate_up, &weights.shared_down, &weights.shared_gate})
+    if (shared->defined()) bytes += shared->nbytes();
+  return bytes;
 }
 
 void TransformerBlock::forward(const TokenBatch& batch, const KvCache& cache, const ForwardBuffers& buffers) const {

@@ -44,9 +44,10 @@ struct AttentionLayer {
   std::vector<Weight> qkv;  // rows of q, then k, then v: one matrix, or three that cannot be one
   Array qkv_bias, q_norm, k_norm;
   Linear out;
-  int64_t num_heads = 0, num_kv_heads = 0, dim = 0, window = 0;
+  int64_t num_heads = 0, num_kv_heads = 0, dim = 0, window = 0, chunk = 0;
   double norm_eps = 1e-5;
-  Array cos, sin;  // or undefined
+  Array cos, sin;                          // or undefined
+  double attn_scale = 0, floor_scale = 1;  // of irope_scale on q; 0: none
   RopeOptions rope;
 
   /// out = attention of x + residual. Keys and values of the tokens are appended to the cache first.

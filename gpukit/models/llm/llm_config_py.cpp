@@ -48,6 +48,11 @@ void each_field(Spec& s, const Each& each) {
   each("expert_gate_proj", s.expert_gate_proj);
   each("expert_up_proj", s.expert_up_proj);
   each("expert_down_proj", s.expert_down_proj);
+  each("experts_gate_up", s.experts_gate_up);
+  each("experts_down", s.experts_down);
+  each("shared_gate_proj", s.shared_gate_proj);
+  each("shared_up_proj", s.shared_up_proj);
+  each("shared_down_proj", s.shared_down_proj);
   each("norm_type", s.norm_type);
   each("activation", s.activation);
   each("use_rope", s.use_rope);
@@ -134,6 +139,21 @@ auto in_place(TransformerConfig (*make)(Args...)) {
   return [make](TransformerConfig* self, Args... args) { new (self) TransformerConfig(make(args...)); };
 }
 
+/// A field that is at least 1.
+template <int64_t TransformerConfig::*kMember>
+void set_count(TransformerConfig& c, int64_t value) {
+  if (value < 1) throw ArgumentError(kOp, "a size", "be positive", std::to_string(value));
+  c.*kMember = value;
+}
+/// The same where None takes the usual size.
+template <int64_t TransformerConfig::*kMember>
+void set_optional(TransformerConfig& c, OptionalInt value) {
+  const int64_t number = value.is_none() ? 0 : python::to_int(kOp, "a size", value);
+  if (number < (value.is_none() ? 0 : 1))
+    throw ArgumentError(kOp, "a size", "be positive or None", python::shown(value));
+  c.*kMember = number;
+}
+
 std::string repr(const TransformerConfig& c) {
   return "TransformerConfig(" + c.model_type + ", " + std::to_string(c.num_layers) + " layers, hidden " +
          std::to_string(c.hidden_size) + ", heads " + std::to_string(c.num_heads) + "/" + std::to_string(c.kv_heads()) +
@@ -156,27 +176,48 @@ void bind_config(nb::module_& m) {
           [](python::StringArg text) { return C::from_json(Json::parse(python::to_text(kOp, "text", text))); },
           "text"_a, "The config.json of a Hugging Face checkpoint.")
       .def_ro("model_type", &C::model_type)
-      .def_ro("vocab_size", &C::vocab_size)
-      .def_ro("hidden_size", &C::hidden_size)
-      .def_ro("num_layers", &C::num_layers)
-      .def_ro("num_heads", &C::num_heads)
-      .def_prop_ro("num_kv_heads", &C::kv_heads)
+      .def_prop_rw(
+          "vocab_size", [](const C& c) { return c.vocab_size; }, &set_count<&C::vocab_size>)
+      .def_prop_rw(
+          "hidden_size", [](const C& c) { return c.hidden_size; }, &set_count<&C::hidden_size>)
+      .def_prop_rw(
+          "num_layers", [](const C& c) { return c.num_layers; }, &set_count<&C::num_layers>)
+      .def_prop_rw(
+          "num_heads", [](const C& c) { return c.num_heads; }, &set_count<&C::num_heads>)
+      .def_prop_rw("num_kv_heads", &C::kv_heads, &set_optional<&C::num_kv_heads>, nb::for_setter("value"_a.none()))
       .def_prop_ro("num_kv_groups", [](const C& c) { return c.num_heads / c.kv_heads(); })
       .def_prop_ro("head_dim", &C::dim)
-      .def_prop_ro("intermediate_size", &C::mlp_size)
-      .def_prop_ro("num_experts", [](const C& c) { return none_if_zero(c.num_experts); })
-      .def_ro("num_experts_per_tok", &C::num_experts_per_tok)
-      .def_prop_ro("moe_intermediate_size", [](const C& c) { return none_if_zero(c.is_moe() ? c.expert_size() : 0); })
+      .def_prop_rw(
+          "_head_dim", [](const C& c) { return none_if_zero(c.head_dim); }, &set_optional<&C::head_dim>,
+          nb::for_setter("value"_a.none()))
+      .def_prop_rw("intermediate_size", &C::mlp_size, &set_optional<&C::intermediate_size>,
+                   nb::for_setter("value"_a.none()))
+      .def_prop_rw(
+          "num_experts", [](const C& c) { return none_if_zero(c.num_experts); }, &set_optional<&C::num_experts>,
+          nb::for_setter("value"_a.none()))
+      .def_prop_rw(
+          "num_experts_per_tok", [](const C& c) { return c.num_experts_per_tok; }, &set_count<&C::num_experts_per_tok>)
+      .def_prop_rw(
+          "moe_intermediate_size", [](const C& c) { return none_if_zero(c.is_moe() ? c.expert_size() : 0); },
+          &set_optional<&C::moe_intermediate_size>, nb::for_setter("value"_a.none()))
       .def_prop_ro("is_moe", &C::is_moe)
-      .def_prop_ro("norm_type", [](const C& c) { return c.norm == NormKind::rmsnorm ? "rmsnorm" : "layernorm"; })
-      .def_prop_ro("activation", [](const C& c) { return c.mlp == MlpKind::silu ? "silu" : "gelu"; })
-      .def_ro("use_rope", &C::use_rope)
+      .def_prop_rw(
+          "norm_type", [](const C& c) { return c.norm == NormKind::rmsnorm ? "rmsnorm" : "layernorm"; },
+          [](C& c, const std::string& name) { c.norm = to_norm(name); })
+      .def_prop_rw(
+          "activation", [](const C& c) { return c.mlp == MlpKind::silu ? "silu" : "gelu"; },
+          [](C& c, const std::string& name) { c.mlp = to_mlp(name); })
+      .def_rw("use_rope", &C::use_rope)
       .def_ro("causal", &C::causal)
-      .def_ro("max_position_embeddings", &C::max_position_embeddings)
-      .def_ro("norm_eps", &C::norm_eps)
-      .def_ro("rope_theta", &C::rope_theta)
-      .def_ro("tie_word_embeddings", &C::tie_word_embeddings)
-      .def_prop_ro("sliding_window", [](const C& c) { return none_if_zero(c.sliding_window); })
+      .def_prop_rw(
+          "max_position_embeddings", [](const C& c) { return c.max_position_embeddings; },
+          &set_count<&C::max_position_embeddings>)
+      .def_rw("norm_eps", &C::norm_eps)
+      .def_rw("rope_theta", &C::rope_theta)
+      .def_rw("tie_word_embeddings", &C::tie_word_embeddings)
+      .def_prop_rw(
+          "sliding_window", [](const C& c) { return none_if_zero(c.sliding_window); },
+          &set_optional<&C::sliding_window>, nb::for_setter("value"_a.none()))
       .def_ro("eos_token_ids", &C::eos_token_ids)
       .def("__repr__", &repr);
 }

@@ -4,7 +4,10 @@
 #include "gpukit/base/error.h"
 #include "gpukit/models/llm/layer_calls.h"
 #include "gpukit/models/llm/layer_objects_py.h"
+#include "gpukit/models/llm/position_ids.h"
+#include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/create/create.h"
+#include "gpukit/ops/manipulate/manipulate.h"
 
 namespace gpukit::llm {
 
@@ -26,6 +29,19 @@ ShownObject<"pygpukit.GPUArray | None"> or_none(const Array& array) {
   return array.defined() ? nb::object(wrap(Array(array))) : nb::object(nb::none());
 }
 
+/// A table of rotations as 0.2 had it, both halves of a head: float32 [positions, dim] of NumPy.
+ShownObject<"numpy.ndarray | None"> doubled(const Array& table) {
+  if (!table.defined()) return nb::none();
+  const Array both[] = {table, table};
+  return wrap(in_scope([&] { return concat(both, -1); })).attr("to_numpy")();
+}
+
+bool is_gated(const MlpLayer& mlp) { return mlp.gate.weight.defined(); }
+
+ShownObject<"LinearBF16 | None"> linear_or_none(const Linear& linear, bool there) {
+  return there ? nb::cast(linear) : nb::object(nb::none());
+}
+
 /// An array, a Weight or a Linear; None gives an empty one. A bias beside it takes the place of its own.
 Linear to_linear(const char* op, const char* argument, nb::handle value, nb::handle bias = nb::none()) {
   Linear linear;
@@ -42,7 +58,7 @@ Linear to_linear(const char* op, const char* argument, nb::handle value, nb::han
   return linear;
 }
 
-/// Runs `f(cache, start)` over the tokens before x, and gives keys and values of all when asked for.
+/// Runs `f(layer, cache, start)` over the tokens before x, and gives keys and values of all when asked for.
 template <typename F>
 OutAndPast with_past(const AttentionLayer& layer, const Array& x, nb::handle position_ids, nb::handle past,
                      bool use_cache, const F& f) {
@@ -54,16 +70,15 @@ OutAndPast with_past(const AttentionLayer& layer, const Array& x, nb::handle pos
     v = to_array("Attention", "past_kv", pair[1]);
   }
   const int64_t start = k.defined() ? k.shape(0) : 0;
-  if (!position_ids.is_none()) {
-    const std::vector<int64_t> positions = to_ints("Attention", "position_ids", position_ids);
-    for (size_t i = 0; i < positions.size(); ++i)
-      if (positions[i] != start + static_cast<int64_t>(i) || static_cast<int64_t>(positions.size()) != x.shape(0))
-        throw ArgumentError("Attention", "position_ids", "be None, or follow those of past_kv", shown(position_ids));
-  }
+  std::vector<int64_t> positions;
+  if (!position_ids.is_none()) positions = to_ints("Attention", "position_ids", position_ids);
+  if (!position_ids.is_none() && static_cast<int64_t>(positions.size()) != x.shape(0))
+    throw ShapeError("Attention", "position_ids", "have one for each of " + std::to_string(x.shape(0)) + " tokens",
+                     std::to_string(positions.size()));
   KvCache cache;
   Array result = in_scope([&] {
     cache = extended_cache(layer, k, v, x.shape(0), x.dtype(), x.device());
-    return f(cache, start);
+    return f(follow(positions, start) ? layer : at_positions(layer, positions, start), cache, start);
   });
   nb::object kept = nb::none();
   if (use_cache) kept = nb::make_tuple(wrap(cache.k.select(0, 0)), wrap(cache.v.select(0, 0)));
@@ -160,12 +175,14 @@ void bind_attention_layer(nb::module_& m) {
           "__call__",
           [](const A& self, const ArrayObject& x, AnyArg position_ids, PastArg past_kv, bool use_cache) {
             const Array& input = to_array("Attention", "x", x);
-            return with_past(
-                self.layer, input, position_ids, past_kv, use_cache,
-                [&](const KvCache& cache, int64_t start) { return call(self.layer, input, cache, start); });
+            return with_past(self.layer, input, position_ids, past_kv, use_cache,
+                             [&](const AttentionLayer& layer, const KvCache& cache, int64_t start) {
+                               return call(layer, input, cache, {start});
+                             });
           },
           "x"_a, "position_ids"_a = nb::none(), "past_kv"_a = nb::none(), "use_cache"_a = false,
-          "(out, (k, v) of all tokens so far or None).")
+          "(out, (k, v) of all tokens so far or None). position_ids: by which RoPE turns; a token sees those before it "
+          "in x and past_kv, whatever their positions.")
       .def(
           "init_fixed_cache",
           [](A& self, int64_t max_seq_len, DTypeArg dtype) {
@@ -178,7 +195,7 @@ void bind_attention_layer(nb::module_& m) {
           [](const A& self, const ArrayObject& x, int64_t position, int64_t, ArrayArg out) {
             const Array& input = to_array("Attention", "x", x);
             return with_out("Attention", out, [&](const Array* target) {
-              return call(self.layer, input, self.cache(), position, target);
+              return call(self.layer, input, self.cache(), {position}, target);
             });
           },
           "x"_a, "position"_a, "context_len"_a, nb::kw_only(), "out"_a = nb::none(),
@@ -187,11 +204,41 @@ void bind_attention_layer(nb::module_& m) {
           "forward_fixed_cache_batch",
           [](const A& self, const ArrayObject& x, int64_t start_position, int64_t) {
             const Array& input = to_array("Attention", "x", x);
-            return wrap(in_scope([&] { return call(self.layer, input, self.cache(), start_position); }));
+            return wrap(in_scope([&] { return call(self.layer, input, self.cache(), {start_position}); }));
           },
           "x"_a, "start_position"_a, "context_len"_a, "Several tokens from `start_position` on.")
+      .def(
+          "forward_fixed_cache_batch_zero_alloc",
+          [](const A& self, const ArrayObject& x, int64_t start_position, int64_t, AnyArg buffers, AnyArg, AnyArg,
+             ArrayArg start_pos_buf) {
+            constexpr const char* kOp = "Attention";
+            const Array& input = to_array(kOp, "x", x);
+            const Array more = optional(kOp, "start_pos_buf", start_pos_buf);
+            if (more.defined()) {
+              check_dtype(kOp, "start_pos_buf", more, DType::int32);
+              check_shape(kOp, "start_pos_buf", more, {1});
+            }
+            const Array& rows = to_array(kOp, "buffers.o_proj_out_batch", nb::getattr(buffers, "o_proj_out_batch"));
+            return wrap(in_scope([&] {
+              check_ndim(kOp, "x", input, 2);
+              check_ndim(kOp, "buffers.o_proj_out_batch", rows, 2);
+              if (input.shape(0) > rows.shape(0))
+                throw ShapeError(kOp, "x", "have at most the " + std::to_string(rows.shape(0)) + " rows of the buffers",
+                                 std::to_string(input.shape(0)));
+              const Array out = rows.narrow(0, 0, input.shape(0));
+              return call(self.layer, input, self.cache(), {more.defined() ? 0 : start_position, more}, &out);
+            }));
+          },
+          "x"_a, "start_position"_a, "context_len"_a, "buffers"_a, "rope_cos_gpu"_a = nb::none(),
+          "rope_sin_gpu"_a = nb::none(), "start_pos_buf"_a = nb::none(),
+          "The same into buffers.o_proj_out_batch, of DecodeBuffers with max_batch_size; nothing is allocated. "
+          "start_pos_buf: the start in device memory, int32 [1], in place of start_position. RoPE takes the layer's "
+          "own "
+          "tables.")
       .def_prop_ro("_k_cache", [](const A& self) { return or_none(self.k_cache); })
       .def_prop_ro("_v_cache", [](const A& self) { return or_none(self.v_cache); })
+      .def_prop_ro("_cos", [](const A& self) { return doubled(self.layer.cos); })
+      .def_prop_ro("_sin", [](const A& self) { return doubled(self.layer.sin); })
       .def_prop_ro("qkv_proj",
                    [](const A& self) {
                      return Linear{self.layer.qkv.front(), self.layer.qkv_bias};
@@ -236,11 +283,16 @@ void bind_feed_forward(nb::module_& m) {
           "fc2_bias"_a = nb::none(), "gate_proj"_a = nb::none(), "up_proj"_a = nb::none(), "down_proj"_a = nb::none())
       .def(
           "__call__",
-          [](const MlpLayer& self, const ArrayObject& x) {
+          [](const MlpLayer& self, const ArrayObject& x, ArrayArg out) {
             const Array& input = to_array("MLP", "x", x);
-            return wrap(in_scope([&] { return call(self, input); }));
+            return with_out("MLP", out, [&](const Array* target) { return call(self, input, target); });
           },
-          "x"_a);
+          "x"_a, nb::kw_only(), "out"_a = nb::none())
+      .def_prop_ro("gate_proj", [](const MlpLayer& self) { return linear_or_none(self.gate, is_gated(self)); })
+      .def_prop_ro("up_proj", [](const MlpLayer& self) { return linear_or_none(self.up, is_gated(self)); })
+      .def_prop_ro("down_proj", [](const MlpLayer& self) { return linear_or_none(self.down, is_gated(self)); })
+      .def_prop_ro("fc1", [](const MlpLayer& self) { return linear_or_none(self.up, !is_gated(self)); })
+      .def_prop_ro("fc2", [](const MlpLayer& self) { return linear_or_none(self.down, !is_gated(self)); });
   nb::class_<MoeLayer>(m, "MoELayer", "Top-k experts of a router.")
       .def(
           "__init__",
@@ -263,11 +315,25 @@ void bind_feed_forward(nb::module_& m) {
           "config"_a, "gate_weight"_a.none(), "expert_weights"_a)
       .def(
           "__call__",
-          [](const MoeLayer& self, const ArrayObject& x) {
+          [](const MoeLayer& self, const ArrayObject& x, ArrayArg out) {
             const Array& input = to_array("MoELayer", "x", x);
-            return wrap(in_scope([&] { return call(self, input); }));
+            return with_out("MoELayer", out, [&](const Array* target) { return call(self, input, target); });
           },
-          "x"_a);
+          "x"_a, nb::kw_only(), "out"_a = nb::none())
+      .def(
+          "forward_zero_alloc",
+          [](const MoeLayer& self, const ArrayObject& x, AnyArg, AnyArg, AnyArg, AnyArg, AnyArg, AnyArg, AnyArg, AnyArg,
+             AnyArg, AnyArg, AnyArg, AnyArg, AnyArg, const ArrayObject& output) {
+            const Array& input = to_array("MoELayer", "x", x);
+            const Array& target = to_array("MoELayer", "output", output);
+            return wrap(in_scope([&] { return call(self, input, &target); }));
+          },
+          "x"_a, "router_logits"_a.none(), "router_weights"_a.none(), "expert_indices"_a.none(),
+          "expert_counts"_a.none(), "expert_offsets"_a.none(), "permute_indices"_a.none(), "reverse_perm"_a.none(),
+          "row_expert_ids"_a.none(), "gathered"_a.none(), "gate_out"_a.none(), "up_out"_a.none(),
+          "intermediate"_a.none(), "expert_outputs"_a.none(), "output"_a,
+          "The same into `output`; nothing is allocated. What lies between comes from the workspace of the stream: the "
+          "other arrays stay as they are.");
 }
 
 void bind_block(nb::module_& m) {
@@ -294,9 +360,12 @@ void bind_block(nb::module_& m) {
           "__call__",
           [](const B& self, const ArrayObject& x, AnyArg position_ids, PastArg past_kv, bool use_cache) {
             const Array& input = to_array("TransformerBlock", "x", x);
-            return with_past(
-                self.block.attn, input, position_ids, past_kv, use_cache,
-                [&](const KvCache& cache, int64_t start) { return call(self.block, input, cache, start); });
+            return with_past(self.block.attn, input, position_ids, past_kv, use_cache,
+                             [&](const AttentionLayer& layer, const KvCache& cache, int64_t start) {
+                               TransformerBlock block = self.block;
+                               block.attn = layer;
+                               return call(block, input, cache, start);
+                             });
           },
           "x"_a, "position_ids"_a = nb::none(), "past_kv"_a = nb::none(), "use_cache"_a = false, "(x, (k, v) or None).")
       .def_prop_ro("attn_norm", [](const B& self) { return self.block.attn_norm; })

@@ -1,10 +1,13 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include <optional>
+
 #include "gpukit/base/error.h"
 #include "gpukit/models/llm/layer_objects_py.h"
 #include "gpukit/models/llm/llm_py.h"
 #include "gpukit/models/llm/load.h"
+#include "gpukit/models/llm/position_ids.h"
 #include "gpukit/models/llm/sequence.h"
 
 namespace gpukit::llm {
@@ -34,14 +37,16 @@ KeysValuesObject from_keys_values(KeysValues pairs) {
   return list;
 }
 
-/// Keys lie in the cache where their positions say.
-void check_positions(const std::vector<int64_t>& positions, const std::vector<int32_t>& ids, const KeysValues& past) {
-  const int64_t start = past.empty() || past[0].first.ndim() == 0 ? 0 : past[0].first.shape(0);
-  bool follow = positions.size() == ids.size();
-  for (size_t i = 0; follow && i < positions.size(); ++i) follow = positions[i] == start + static_cast<int64_t>(i);
-  if (!follow)
-    throw ArgumentError("forward", "position_ids", "be None, or follow those of past_key_values one by one",
-                        std::to_string(positions.size()) + " others");
+/// Hidden states of ids after those of `before`.
+Array forward_at(const CausalTransformer& model, const std::vector<int32_t>& ids,
+                 const std::optional<std::vector<int64_t>>& positions, const KeysValues& before, KeysValues* present) {
+  const int64_t start = before.empty() || before[0].first.ndim() == 0 ? 0 : before[0].first.shape(0);
+  if (!positions || (positions->size() == ids.size() && follow(*positions, start)))
+    return forward_sequence(model, ids, before, present);
+  if (positions->size() != ids.size())
+    throw ShapeError("forward", "position_ids", "have one for each of " + std::to_string(ids.size()) + " ids",
+                     std::to_string(positions->size()));
+  return forward_sequence(at_positions(model, *positions, start), ids, before, present);
 }
 
 CausalTransformer::Parts to_parts(nb::handle embed_tokens, nb::handle blocks, nb::handle lm_head,
@@ -156,10 +161,11 @@ void bind_llm_model(nb::module_& parent) {
              KeysValuesArg past, bool use_cache) {
             const std::vector<int32_t> tokens = to_ids("forward", "input_ids", ids);
             const KeysValues before = to_keys_values(past);
-            if (!positions.is_none()) check_positions(to_ints("forward", "position_ids", positions), tokens, before);
+            std::optional<std::vector<int64_t>> at;
+            if (!positions.is_none()) at = to_ints("forward", "position_ids", positions);
             KeysValues present;
             Array hidden =
-                in_scope([&] { return forward_sequence(self, tokens, before, use_cache ? &present : nullptr); });
+                in_scope([&] { return forward_at(self, tokens, at, before, use_cache ? &present : nullptr); });
             return nb::typed<nb::tuple, Array, nb::any>(nb::make_tuple(
                 wrap(std::move(hidden)), use_cache ? from_keys_values(std::move(present)) : nb::object(nb::none())));
           },

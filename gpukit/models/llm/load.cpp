@@ -1,6 +1,7 @@
 #include "gpukit/models/llm/load.h"
 
 #include <set>
+#include <tuple>
 #include <unordered_set>
 
 #include "gpukit/base/error.h"
@@ -10,6 +11,7 @@
 #include "gpukit/io/safetensors.h"
 #include "gpukit/models/llm/int4_checkpoint.h"
 #include "gpukit/models/llm/weight_blocks.h"
+#include "gpukit/ops/create/create.h"
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/manipulate/manipulate.h"
@@ -49,8 +51,9 @@ class Loader {
          const LoadOptions& options, WeightBlocks* weights)
       : file_(file), config_(config), spec_(spec), device_(device), options_(options), weights_(weights) {
     if (weights_ != nullptr) reading_.enter = [this] { return std::make_shared<Residence::Turn>(weights_->residence()); };
-    // GPT-2 checkpoints have their names with this before them, or without.
-    prefix_ = file.contains("transformer." + spec.embed_tokens) ? "transformer." : "";
+    // GPT-2 checkpoints have their names with the first before them, or without; models that see too the second.
+    for (const char* prefix : {"transformer.", "language_model."})
+      if (file.contains(prefix + spec.embed_tokens)) prefix_ = prefix;
     if (spec.embed_tokens.empty()) throw ArgumentError(kOp, "spec", "name embed_tokens", spec.name);
     dtype_ = options.dtype ? *options.dtype : file.info(full_name(spec.embed_tokens)).dtype;
     if (dtype_ != DType::float16 && dtype_ != DType::bfloat16 && dtype_ != DType::float32)
@@ -85,8 +88,7 @@ class Loader {
       block.attn_norm = norm(spec_.attn_norm, spec_.attn_norm_bias);
       block.mlp_norm = norm(spec_.mlp_norm, spec_.mlp_norm_bias);
       block.attn = attention();
-      block.attn.cos = cos;
-      block.attn.sin = sin;
+      if (config_.has_rope(layer_)) std::tie(block.attn.cos, block.attn.sin) = std::tie(cos, sin);
       if (config_.is_moe_layer(layer_))
         block.mlp = experts();
       else
@@ -133,7 +135,9 @@ class Loader {
 
   void check_all_read() const {
     for (const std::string& name : file_.names())
-      if (!read_.contains(name) && !follows_from_config(name, spec_))
+      // Beside the language model of one that sees lie the parts that see.
+      if (!read_.contains(name) && !follows_from_config(name, spec_) &&
+          (prefix_ != "language_model." || name.starts_with(prefix_)))
         throw FormatError(file_.path() + ": " + name + " is no tensor of a " + config_.model_type + " of " +
                           std::to_string(config_.num_layers) +
                           " layers by config.json: without it the model would compute something else");
@@ -173,7 +177,9 @@ class Loader {
           add(*pattern, layer);
         continue;
       }
-      add(s.moe_gate, layer);
+      for (const auto* pattern : {&s.moe_gate, &s.experts_gate_up, &s.experts_down, &s.shared_gate_proj,
+                                  &s.shared_up_proj, &s.shared_down_proj})
+        add(*pattern, layer);
       for (int64_t e = 0; e < config_.num_experts; ++e)
         for (const auto* pattern : {&s.expert_gate_proj, &s.expert_up_proj, &s.expert_down_proj}) add(*pattern, layer, e);
     }
@@ -304,9 +310,8 @@ class Loader {
     a.num_heads = config_.num_heads;
     a.num_kv_heads = config_.kv_heads();
     a.dim = config_.dim();
-    a.window = config_.window(layer_);
     a.norm_eps = config_.norm_eps;
-    a.rope = {config_.use_rope ? rotary_dim(config_) : 0, config_.rope_interleaved};
+    set_position_rules(config_, layer_, &a);
     const int64_t q = a.num_heads * a.dim, kv = a.num_kv_heads * a.dim, width = config_.hidden_size;
     if (spec_.q_proj.empty() || spec_.k_proj.empty() || spec_.v_proj.empty())
       throw ArgumentError(kOp, "spec", "name q, k and v", spec_.name);
@@ -325,7 +330,10 @@ class Loader {
       }
     }
     a.out = {single(spec_.o_proj, width, q), bias(config_.out_bias, spec_.o_bias, spec_.o_proj, width)};
-    if (spec_.use_qk_norm) {
+    if (config_.unit_qk_norm && config_.has_rope(layer_)) {
+      // A rotation keeps the length: the same before and after it.
+      a.q_norm = a.k_norm = ones({a.dim}, dtype_, device_);
+    } else if (spec_.use_qk_norm) {
       a.q_norm = tensor(spec_.q_norm, {a.dim});
       a.k_norm = tensor(spec_.k_norm, {a.dim});
     }
@@ -346,7 +354,38 @@ class Loader {
     return m;
   }
 
+  /// Experts that lie in one tensor, [experts, inputs, outputs].
+  ExpertWeights stacked(const std::string& pattern, int64_t rows, int64_t columns) const {
+    const Array all = tensor(pattern, {config_.num_experts, columns, rows});
+    std::vector<Weight> each;
+    for (int64_t e = 0; e < config_.num_experts; ++e) each.push_back(expert_weight(all.select(0, e).transpose()));
+    return ExpertWeights::stack(each);
+  }
+
+  Weight expert_weight(const Array& matrix) const {
+    const Array dense = contiguous(matrix);
+    return options_.quantize ? packed(dense) : Weight(dense);
+  }
+
+  MoeLayer llama4_experts() const {
+    const int64_t width = config_.hidden_size, inner = config_.expert_size(), shared = config_.shared_expert_size;
+    MoeLayer m;
+    m.options.top_k = config_.num_experts_per_tok;
+    m.options.sigmoid_input = config_.sigmoid_experts;
+    m.weights.router = Weight(tensor(spec_.moe_gate, {config_.num_experts, width}));
+    m.weights.gate_up = stacked(spec_.experts_gate_up, 2 * inner, width);
+    m.weights.down = stacked(spec_.experts_down, width, inner);
+    const auto pair = joined({{spec_.shared_gate_proj, shared, width}, {spec_.shared_up_proj, shared, width}});
+    if (pair.size() != 1)
+      throw UnsupportedError(file_.path() + ": a shared expert of " + std::to_string(shared) +
+                             " rows, which are not whole blocks of scales, is not computed");
+    m.weights.shared_gate_up = pair.front();
+    m.weights.shared_down = single(spec_.shared_down_proj, width, shared);
+    return m;
+  }
+
   MoeLayer experts() const {
+    if (!spec_.experts_gate_up.empty()) return llama4_experts();
     if (spec_.moe_gate.empty() || spec_.expert_gate_proj.empty() || spec_.expert_up_proj.empty() ||
         spec_.expert_down_proj.empty())
       throw ArgumentError(kOp, "spec", "name a router and experts", spec_.name);

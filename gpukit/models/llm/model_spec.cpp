@@ -100,6 +100,23 @@ ModelSpec mixtral() {
   return s;
 }
 
+ModelSpec llama4() {
+  ModelSpec s = llama();
+  s.name = s.hf_model_type = "llama4_text";
+  s.gate_proj = "model.layers.{layer}.feed_forward.gate_proj.weight";
+  s.up_proj = "model.layers.{layer}.feed_forward.up_proj.weight";
+  s.down_proj = "model.layers.{layer}.feed_forward.down_proj.weight";
+  s.moe_gate = "model.layers.{layer}.feed_forward.router.weight";
+  s.experts_gate_up = "model.layers.{layer}.feed_forward.experts.gate_up_proj";
+  s.experts_down = "model.layers.{layer}.feed_forward.experts.down_proj";
+  s.shared_gate_proj = "model.layers.{layer}.feed_forward.shared_expert.gate_proj.weight";
+  s.shared_up_proj = "model.layers.{layer}.feed_forward.shared_expert.up_proj.weight";
+  s.shared_down_proj = "model.layers.{layer}.feed_forward.shared_expert.down_proj.weight";
+  s.is_moe = true;
+  s.default_rope_theta = 5e5;
+  return s;
+}
+
 void replace(std::string& text, std::string_view placeholder, int64_t number) {
   if (const size_t at = text.find(placeholder); at != std::string::npos)
     text.replace(at, placeholder.size(), std::to_string(number));
@@ -116,7 +133,7 @@ std::string tensor_name(const std::string& pattern, int64_t layer, int64_t exper
 
 const std::vector<ModelSpec>& model_specs() {
   static const auto* const specs =
-      new std::vector<ModelSpec>{gpt2(), llama(), qwen3(), qwen3_moe(), qwen2(), mixtral()};
+      new std::vector<ModelSpec>{gpt2(), llama(), qwen3(), qwen3_moe(), qwen2(), mixtral(), llama4()};
   return *specs;
 }
 
@@ -124,7 +141,8 @@ const ModelSpec& find_model_spec(std::string_view name) {
   const std::string_view family = name == "mistral" ? "llama" : name;
   for (const ModelSpec& spec : model_specs())
     if (spec.name == family) return spec;
-  throw ArgumentError("find_model_spec", "name", "be gpt2, llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe", name);
+  throw ArgumentError("find_model_spec", "name",
+                      "be gpt2, llama, llama4_text, mistral, mixtral, qwen2, qwen3 or qwen3_moe", name);
 }
 
 const ModelSpec& detect_model_spec(const std::vector<std::string>& tensor_names) {
@@ -134,6 +152,7 @@ const ModelSpec& detect_model_spec(const std::vector<std::string>& tensor_names)
   };
   const bool llama_names = any("embed_tokens");
   if (any("block_sparse_moe")) return find_model_spec("mixtral");
+  if (llama_names && any(".feed_forward.")) return find_model_spec("llama4_text");
   if (any("mlp.experts") && any("q_norm")) return find_model_spec("qwen3_moe");
   if (any("q_norm")) return find_model_spec("qwen3");
   if (llama_names && any("layers.0.self_attn.q_proj.bias")) return find_model_spec("qwen2");

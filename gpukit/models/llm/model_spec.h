@@ -16,6 +16,8 @@ struct ModelSpec {
   std::string attn_norm, attn_norm_bias, q_proj, k_proj, v_proj, o_proj, q_bias, k_bias, v_bias, o_bias, q_norm, k_norm;
   std::string mlp_norm, mlp_norm_bias, fc1, fc1_bias, fc2, fc2_bias, gate_proj, up_proj, down_proj;
   std::string moe_gate, expert_gate_proj, expert_up_proj, expert_down_proj;
+  std::string experts_gate_up, experts_down;  // all experts in one tensor, [experts, inputs, outputs]
+  std::string shared_gate_proj, shared_up_proj, shared_down_proj;
   std::string norm_type = "rmsnorm", activation = "silu";
   bool use_rope = true, use_qk_norm = false, use_position_embed = false;
   bool qkv_combined = false;      // q_proj names one matrix of all three
@@ -28,7 +30,7 @@ struct ModelSpec {
 /// The name of a tensor.
 std::string tensor_name(const std::string& pattern, int64_t layer = 0, int64_t expert = 0);
 
-/// gpt2, llama, qwen3, qwen3_moe, qwen2, mixtral.
+/// gpt2, llama, qwen3, qwen3_moe, qwen2, mixtral, llama4_text.
 const std::vector<ModelSpec>& model_specs();
 /// By its name, or by the model_type of a config.json (mistral is a llama). Throws ArgumentError naming the known ones.
 const ModelSpec& find_model_spec(std::string_view name);

@@ -21,6 +21,7 @@ from pygpukit.llm.chat import (
 )
 from pygpukit.llm.config import (
     GPT2_SPEC,
+    LLAMA4_SPEC,
     LLAMA_SPEC,
     MIXTRAL_SPEC,
     MODEL_SPECS,
@@ -111,6 +112,7 @@ QwenModel = GPT2Model = LlamaModel = CausalTransformerModel
 
 __all__ = [
     "GPT2_SPEC",
+    "LLAMA4_SPEC",
     "LLAMA_SPEC",
     "MIXTRAL_SPEC",
     "MLP",

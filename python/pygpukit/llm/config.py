@@ -11,6 +11,7 @@ from pygpukit._core._llm import model_spec_fields as _fields
 
 __all__ = [
     "GPT2_SPEC",
+    "LLAMA4_SPEC",
     "LLAMA_SPEC",
     "MIXTRAL_SPEC",
     "MODEL_SPECS",
@@ -72,6 +73,11 @@ class ModelSpec:
     default_norm_eps: float = 1e-5
     default_rope_theta: float = 1e4
     hf_model_type: str = ""
+    experts_gate_up: str | None = None
+    experts_down: str | None = None
+    shared_gate_proj: str | None = None
+    shared_up_proj: str | None = None
+    shared_down_proj: str | None = None
 
 
 GPT2_SPEC = ModelSpec(**_fields("gpt2"))
@@ -80,8 +86,10 @@ QWEN2_SPEC = ModelSpec(**_fields("qwen2"))
 QWEN3_SPEC = ModelSpec(**_fields("qwen3"))
 QWEN3_MOE_SPEC = ModelSpec(**_fields("qwen3_moe"))
 MIXTRAL_SPEC = ModelSpec(**_fields("mixtral"))
+LLAMA4_SPEC = ModelSpec(**_fields("llama4_text"))
 MODEL_SPECS = {
-    spec.name: spec for spec in (GPT2_SPEC, LLAMA_SPEC, QWEN3_SPEC, QWEN3_MOE_SPEC, QWEN2_SPEC, MIXTRAL_SPEC)
+    spec.name: spec
+    for spec in (GPT2_SPEC, LLAMA_SPEC, QWEN3_SPEC, QWEN3_MOE_SPEC, QWEN2_SPEC, MIXTRAL_SPEC, LLAMA4_SPEC)
 }
 
 

@@ -118,7 +118,9 @@ class DecodeBatch(_GraphStrategy):
     def step_batch(
         self, token_ids: Sequence[int], start_position: int, context_len: int, buffers: DecodeBuffers | None = None
     ) -> GPUArray:
-        """The hidden states [tokens, hidden], overwritten by the next step."""
+        """The hidden states [tokens, hidden], in buffers.hidden_batch or overwritten by the next step."""
+        if buffers is not None and buffers.hidden_batch is not None:
+            return self.model._decode_step_fixed_cache_batch_zero_alloc(token_ids, start_position, context_len, buffers)
         return self.decoder.hidden(list(token_ids), start_position)
 
     def step_graph(self, token_ids: Sequence[int], start_position: int, context_len: int) -> GPUArray:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,24 +26,25 @@ __all__ = [
 PREFIX = "model.layers.{}."
 
 
-class LoadingStrategy:
-    """What is loaded and given up around each layer. Subclasses do it where they override."""
+class LoadingStrategy(ABC):
+    """What is loaded and given up around each layer."""
 
     @staticmethod
     def layer_prefix(layer_idx: int, template: str = PREFIX) -> str:
         """What the names of a layer's tensors begin with."""
         return template.format(layer_idx)
 
-    def on_start(self, loader: LazyModelLoader, num_layers: int) -> None:
+    def on_start(self, loader: LazyModelLoader, num_layers: int) -> None:  # noqa: B027
         """Before the first layer."""
 
+    @abstractmethod
     def on_layer_start(self, loader: LazyModelLoader, layer_idx: int, num_layers: int) -> None:
         """Before a layer is computed."""
 
-    def on_layer_end(self, loader: LazyModelLoader, layer_idx: int, num_layers: int) -> None:
+    def on_layer_end(self, loader: LazyModelLoader, layer_idx: int, num_layers: int) -> None:  # noqa: B027
         """When another layer follows it, and at the end."""
 
-    def on_end(self, loader: LazyModelLoader, num_layers: int) -> None:
+    def on_end(self, loader: LazyModelLoader, num_layers: int) -> None:  # noqa: B027
         """After the last layer."""
 
 
@@ -91,6 +93,9 @@ class AutoLRU(LoadingStrategy):
 
     prefix_template: str = PREFIX
     unload_on_end: bool = False
+
+    def on_layer_start(self, loader: LazyModelLoader, layer_idx: int, num_layers: int) -> None:
+        """Nothing: a layer is loaded by its first use."""
 
     def on_end(self, loader: LazyModelLoader, num_layers: int) -> None:
         if self.unload_on_end:

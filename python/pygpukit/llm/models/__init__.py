@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pygpukit.llm.models import llama4 as llama4
 from pygpukit.llm.models.causal import CausalTransformerModel as CausalTransformerModel
 
-__all__ = ["CausalTransformerModel"]
+__all__ = ["CausalTransformerModel", "llama4"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pygpukit._core import copy_to, from_numpy
@@ -17,8 +18,9 @@ from pygpukit.llm.progress import progress_bar
 if TYPE_CHECKING:
     from pygpukit import GPUArray
     from pygpukit._core import Device, Weight
-    from pygpukit._core._llm import Norm, TransformerBlock
+    from pygpukit._core._llm import MLP, Attention, MoELayer, Norm, TransformerBlock
     from pygpukit.core.dtypes import DataType
+    from pygpukit.llm.buffers import DecodeBuffers, PrefillBuffers
     from pygpukit.llm.config import ModelSpec, TransformerConfig
     from pygpukit.typing import DeviceLike, DTypeLike, PathLike
 
@@ -50,6 +52,9 @@ class CausalTransformerModel:
         self._blocks = blocks
         self._decoder: Decoder | None = None
         self.spec = spec
+        # Assigned by programs for 0.2; the layers have tables of their own.
+        self._rope_cos_gpu: GPUArray | None = None
+        self._rope_sin_gpu: GPUArray | None = None
 
     @classmethod
     def from_safetensors(
@@ -93,6 +98,7 @@ class CausalTransformerModel:
 
     @property
     def config(self) -> TransformerConfig:
+        """A copy: a change of it does not change the model."""
         return self._core.config
 
     @property
@@ -129,9 +135,14 @@ class CausalTransformerModel:
         return self._core.final_norm
 
     @property
-    def lm_head(self) -> Weight | None:
-        """None where the embedding serves as head."""
-        return None if self._core.head_is_tied else self._core.head
+    def head(self) -> Weight:
+        """What get_logits multiplies by: the model's own, or the embedding."""
+        return self._core.head
+
+    @property
+    def lm_head(self) -> GPUArray | None:
+        """The matrix [vocab, hidden] of the head, or its codes; None where the embedding serves as head."""
+        return None if self._core.head_is_tied else self._core.head.data
 
     def __call__(
         self,
@@ -142,7 +153,8 @@ class CausalTransformerModel:
     ) -> tuple[GPUArray, KeysValues | None]:
         """Hidden states [tokens, hidden]; with use_cache also keys and values [tokens so far, kv_heads, dim] a layer.
 
-        Positions go on after those of past_key_values; position_ids may only repeat them.
+        Without position_ids positions go on after those of past_key_values. With them RoPE or the embedding of positions
+        takes these; a token still sees all before it, and the window and the scale of q follow its place.
         """
         return self._core.forward(input_ids, position_ids, past_key_values, use_cache)
 
@@ -337,6 +349,42 @@ class CausalTransformerModel:
     ) -> GPUArray:
         return self.decoder(len(token_ids)).hidden(list(token_ids), start_position)
 
+    # Steps into arrays of the caller, as programs for 0.2 name them.
+
+    def _decode_step_zero_alloc(
+        self, token_id: int, position: int, context_len: int, buffers: DecodeBuffers
+    ) -> GPUArray:
+        return _into(buffers.hidden, self.decoder().hidden([token_id], position))
+
+    def _decode_step_fixed_cache_batch_zero_alloc(
+        self, token_ids: Sequence[int], start_position: int, context_len: int, buffers: DecodeBuffers
+    ) -> GPUArray:
+        hidden = self.decoder(max(len(token_ids), buffers.max_batch_size)).hidden(list(token_ids), start_position)
+        return _into(_rows_of("hidden_batch", buffers.hidden_batch, len(token_ids)), hidden)
+
+    def _prefill_with_buffers(
+        self, input_ids: Sequence[int], buffers: PrefillBuffers, use_cache: bool = True
+    ) -> tuple[GPUArray, KeysValues | None]:
+        rows = _rows_of("hidden", buffers.hidden, len(input_ids))
+        hidden, past = self(input_ids, use_cache=use_cache)
+        return _into(rows, hidden), past
+
+    def _attention_forward_zero_alloc(
+        self, attn: Attention, x: GPUArray, position: int, context_len: int, buffers: DecodeBuffers
+    ) -> GPUArray:
+        return attn.forward_fixed_cache(x, position, context_len, out=buffers.o_proj_out)
+
+    def _mlp_forward_zero_alloc(self, mlp: MLP | MoELayer, x: GPUArray, buffers: DecodeBuffers) -> GPUArray:
+        return mlp(x, out=buffers.mlp_down)
+
+    @property
+    def _lm_head(self) -> GPUArray | None:
+        return self.lm_head
+
+    @cached_property
+    def _embed_np_cache(self) -> Any:
+        return _numpy(self.embed_tokens)
+
     def _engine_for(self, tokens: int, logprobs: bool, top_logprobs: int) -> Engine:
         kept = self._engine
         if kept is None or not kept.serves(tokens, logprobs, top_logprobs):
@@ -350,6 +398,17 @@ def _fixed_cache(block: TransformerBlock) -> tuple[GPUArray, GPUArray]:
     if k is None or v is None:
         raise RuntimeError("a layer has no fixed cache: call its attn.init_fixed_cache first")
     return k, v
+
+
+def _into(out: GPUArray, result: GPUArray) -> GPUArray:
+    copy_to(result.astype(out.dtype), out)
+    return out
+
+
+def _rows_of(name: str, buffer: GPUArray | None, rows: int) -> GPUArray:
+    if buffer is None or buffer.shape[0] < rows:
+        raise ValueError(f"buffers.{name} must have {rows} rows, got {None if buffer is None else buffer.shape[0]}")
+    return buffer[:rows]
 
 
 def _numpy(cache: GPUArray) -> Any:
