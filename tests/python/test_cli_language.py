@@ -60,6 +60,12 @@ def test_the_same_seed_draws_the_same_text(stories, capsys):
     assert texts[0] == texts[1] != texts[2]
 
 
+def test_prompts_are_cut_to_the_batch_size(stories, capsys):
+    plain = generate(capsys, stories, "Once upon a time").out
+    for options in (["--batch-size", "1"], ["--batch-size", "2"], ["--batch-size", "2", "--speculative"]):
+        assert generate(capsys, stories, "Once upon a time", *options).out == plain
+
+
 def test_drafts_give_the_same_text(stories, capsys):
     plain = generate(capsys, stories, "Once upon a time").out
     for options in ([], ["--draft-tokens", "7", "--draft-layers", "2"]):

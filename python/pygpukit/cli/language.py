@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quantize", choices=FORMATS, help="format of the layers' matrices, made while loading")
     parser.add_argument("--max-seq-len", type=count, default=4096, metavar="N", help="tokens of prompt and answer")
     parser.add_argument("--max-new-tokens", type=count, default=512, metavar="N", help="tokens of an answer")
+    parser.add_argument("--batch-size", type=count, default=512, metavar="N", help="tokens of a prompt in one step")
     parser.add_argument("--temperature", type=number, default=0.7, metavar="T", help="0: always the likeliest token")
     parser.add_argument("--top-k", type=_at_least(0, int), default=50, metavar="K", help="0: of all tokens")
     parser.add_argument("--top-p", type=number, default=0.9, metavar="P", help="the likeliest tokens of this sum")
@@ -80,6 +81,7 @@ class Session:
         self.model, self.tokenizer = model, tokenizer
         self.max_tokens: int = min(arguments.max_seq_len, model.config.max_position_embeddings)
         self._new_tokens: int = arguments.max_new_tokens
+        self._batch_size: int = arguments.batch_size
         ends = {*model.config.eos_token_ids}
         if tokenizer.eos_token_id is not None:
             ends.add(tokenizer.eos_token_id)
@@ -96,7 +98,9 @@ class Session:
         if arguments.speculative:
             self._drafter = self._make_drafter(arguments)
         else:
-            self.engine = model.engine(max_tokens=self.max_tokens, graphs=arguments.cuda_graph)
+            self.engine = model.engine(
+                max_tokens=self.max_tokens, token_budget=self._batch_size, graphs=arguments.cuda_graph
+            )
 
     @classmethod
     def open(cls, arguments: argparse.Namespace) -> Session:
@@ -160,7 +164,9 @@ class Session:
         """The same by drafts that the whole model checks."""
         assert self._drafter is not None
         room, position = self.room(ids), len(ids)
-        tokens = [int(self.model.prefill_fixed_cache(ids).argmax())]
+        for start in range(0, len(ids), self._batch_size):
+            logits = self.model.prefill_fixed_cache(ids[start : start + self._batch_size], start)
+        tokens = [int(logits.argmax())]
         stream = self.tokenizer.stream()
         for count in range(1, room + 1):
             token = tokens.pop(0)
