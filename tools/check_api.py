@@ -1,11 +1,12 @@
-"""Checks that every public name of the 0.2 API in tools/api_0_2/ exists and takes its keywords.
+"""Checks that every name of the 0.2 API in tools/api_0_2/ exists and takes its keywords.
 
-A file is an area. A row is a module, a dotted name in it and, for what is called, the keywords that users pass. Extra
-ones are welcome.
+A file is an area. A row is a module, a dotted name in it and, for what is called, the keywords that users pass; or a
+command of pygpukit and its flags; or an environment variable, which docs/ must name. Extra ones are welcome.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import importlib
 import inspect
@@ -16,7 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-TABLES = Path(__file__).resolve().parent / "api_0_2"
+ROOT = Path(__file__).resolve().parent.parent
+TABLES = ROOT / "tools" / "api_0_2"
+VARIABLES = ("docs/environment.md", "docs/migrating-from-0.2.md")
 
 
 def native_keywords(signature: str) -> set[str]:
@@ -47,7 +50,30 @@ def has_field(owner: Any, name: str) -> bool:
     return name in getattr(owner, "__dataclass_fields__", {}) or name in getattr(owner, "__annotations__", {})
 
 
+def check_command(name: str, flags: list[str]) -> Iterator[str]:
+    from pygpukit.cli import _parser
+
+    commands = next(a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction)).choices
+    if name not in commands:
+        yield f"pygpukit {name}: missing"
+        return
+    for flag in flags:
+        if flag not in commands[name]._option_string_actions:
+            yield f"pygpukit {name}: no flag {flag}"
+
+
+def check_variable(name: str) -> Iterator[str]:
+    if not any(f"`{name}" in (ROOT / page).read_text(encoding="utf-8") for page in VARIABLES):
+        yield f"{name}: named in none of {', '.join(VARIABLES)}"
+
+
 def check_row(row: dict[str, Any]) -> Iterator[str]:
+    if "command" in row:
+        yield from check_command(row["command"], row["flags"])
+        return
+    if "environment" in row:
+        yield from check_variable(row["environment"])
+        return
     where = f"{row['module']}.{row['name']}"
     try:
         value = importlib.import_module(row["module"])

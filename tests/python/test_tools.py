@@ -173,6 +173,9 @@ def test_docs_blocks_of_a_file_share_a_namespace(tmp_path, monkeypatch):
         ({"module": "pygpukit.no_such_module", "name": "x"}, "no_such_module"),
         ({"module": "pygpukit", "name": "zeros", "keywords": ["shape", "colour"]}, "no keyword colour"),
         ({"module": "pygpukit", "name": "__version__", "keywords": []}, "cannot be called"),
+        ({"command": "chat", "flags": ["--model", "--no-such"]}, "no flag --no-such"),
+        ({"command": "sing", "flags": []}, "pygpukit sing: missing"),
+        ({"environment": "PYGPUKIT_NO_SUCH"}, "named in none"),
     ],
 )
 def test_api_finds(row, message):

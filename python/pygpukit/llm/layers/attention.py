@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from pygpukit._core._llm import Attention
 
-__all__ = ["Attention"]
+LlamaAttention = CausalSelfAttention = Attention
+
+__all__ = ["Attention", "CausalSelfAttention", "LlamaAttention"]

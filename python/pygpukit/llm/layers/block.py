@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from pygpukit._core._llm import TransformerBlock
 
-__all__ = ["TransformerBlock"]
+LlamaBlock = TransformerBlock
+
+__all__ = ["LlamaBlock", "TransformerBlock"]

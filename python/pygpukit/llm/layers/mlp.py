@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from pygpukit._core._llm import MLP
 
-__all__ = ["MLP"]
+LlamaMLP = MLP
+
+__all__ = ["MLP", "LlamaMLP"]

@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from pygpukit._core._llm import Norm
 
-__all__ = ["Norm"]
+RMSNorm = LayerNorm = Norm
+
+__all__ = ["LayerNorm", "Norm", "RMSNorm"]

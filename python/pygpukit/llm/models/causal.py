@@ -32,6 +32,11 @@ __all__ = ["CausalTransformerModel", "Engine", "Token"]
 class CausalTransformerModel:
     """A decoder of GPT-2's or LLaMA's kind. Load one with load_model_from_safetensors."""
 
+    spec: ModelSpec | None
+    # Assigned by programs for 0.2; the layers have tables of their own.
+    _rope_cos_gpu: GPUArray | None = None
+    _rope_sin_gpu: GPUArray | None = None
+
     def __init__(
         self,
         config: TransformerConfig,
@@ -52,9 +57,6 @@ class CausalTransformerModel:
         self._blocks = blocks
         self._decoder: Decoder | None = None
         self.spec = spec
-        # Assigned by programs for 0.2; the layers have tables of their own.
-        self._rope_cos_gpu: GPUArray | None = None
-        self._rope_sin_gpu: GPUArray | None = None
 
     @classmethod
     def from_safetensors(
