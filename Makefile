@@ -9,7 +9,7 @@ RUN = $(DEV) exec --
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help needs needs-tests run build test test-cpp test-python test-kernels kernels-quick layers check-api docs-check stubs lint \
+.PHONY: help needs needs-tests run build test test-cpp test-python test-kernels kernels-quick layers compare-tokenizers check-api docs-check stubs lint \
         types gpu-test gpu-build gpu-pytest gpu-bench gpu-sanitize check-limits measure-host sanitize tsan fuzz-pool fuzz-api bench wheel wheel-test wheelhouse \
         format precommit clean
 
@@ -48,6 +48,9 @@ test-kernels: build ## every instance of every kernel for every chip with NVRTC 
 
 layers:
 	@$(PYTHON) tools/check_layers.py
+
+compare-tokenizers: build ## our tokenizer and the package `tokenizers` over lines of a generator: N=100000, of PYGPUKIT_ASSETS
+	$(RUN) python tools/compare_tokenizers.py --lines $(or $(N),100000)
 
 check-api: build ## the names and keywords of the 0.2 API
 	$(RUN) python tools/check_api.py

@@ -2,7 +2,8 @@
 
     python tools/compare_tokenizers.py [FOLDER OR tokenizer.json ...] [--lines 100000] [--seed 1]
 
-Without files: those of PYGPUKIT_ASSETS. Prints one line a file, and the first difference; exits 1 when there is one.
+Without files: those of PYGPUKIT_ASSETS, one of several that are the same. Files are compared side by side, one on each
+core. Prints one line a file, and the first difference; exits 1 when there is one.
 With --golden FILE it writes a few lines and their ids by `tokenizers` instead, for machines without the package.
 """
 
@@ -15,6 +16,8 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +168,16 @@ def compare(path: Path, lines: int, seed: int) -> str | None:
     return None
 
 
+def timed(path: Path, lines: int, seed: int) -> tuple[str | None, float]:
+    start = time.perf_counter()
+    return compare(path, lines, seed), time.perf_counter() - start
+
+
+def different(files: list[Path]) -> list[Path]:
+    """The first of each content."""
+    return list({path.read_bytes(): path for path in reversed(files)}.values())[::-1]
+
+
 def assets_folder() -> Path:
     folder = os.environ.get("PYGPUKIT_ASSETS")
     if not folder:
@@ -196,12 +209,13 @@ def main() -> int:
     if options.golden:
         write_golden(options.golden, options.seed)
         return 0
+    files = options.files or different(sorted(assets_folder().rglob("tokenizer.json")))
     failed = False
-    for path in options.files or sorted(assets_folder().rglob("tokenizer.json")):
-        start = time.perf_counter()
-        found = compare(path, options.lines, options.seed)
-        print(f"{path}: {found or f'{options.lines} lines equal, {time.perf_counter() - start:.0f} s'}", flush=True)
-        failed = failed or found is not None
+    with ProcessPoolExecutor(min(len(files), os.cpu_count() or 1)) as pool:
+        results = pool.map(partial(timed, lines=options.lines, seed=options.seed), files)
+        for path, (found, seconds) in zip(files, results, strict=True):
+            print(f"{path}: {found or f'{options.lines} lines equal, {seconds:.0f} s'}", flush=True)
+            failed = failed or found is not None
     return 1 if failed else 0
 
 
