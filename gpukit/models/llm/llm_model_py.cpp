@@ -8,6 +8,7 @@
 #include "gpukit/models/llm/llm_py.h"
 #include "gpukit/models/llm/load.h"
 #include "gpukit/models/llm/position_ids.h"
+#include "gpukit/models/llm/random_model.h"
 #include "gpukit/models/llm/sequence.h"
 
 namespace gpukit::llm {
@@ -118,6 +119,18 @@ void bind_llm_model(nb::module_& parent) {
                   "group"_a = 0, "spec"_a = nb::none(), "evictable"_a = false,
                   "progress"_a = nb::none(),
                   "From a SafeTensors file, an index, a folder or the name of a model in the Hugging Face cache.")
+      .def_static(
+          "random",
+          [](const TransformerConfig& config, DeviceArg device, Shown<"pygpukit.typing.DTypeLike | None"> dtype,
+             Shown<"pygpukit.typing.DTypeLike | None"> quantize, IntArg group, uint64_t seed) {
+            const Device target = to_device(device);
+            const LoadOptions options{to_optional_dtype(dtype), to_optional_dtype(quantize),
+                                      to_int("random_model", "group", group)};
+            return in_scope(
+                [&] { return std::const_pointer_cast<Model>(random_model(config, target, options, seed)); });
+          },
+          "config"_a, "device"_a = nb::none(), "dtype"_a = nb::none(), "quantize"_a = nb::none(), "group"_a = 0,
+          "seed"_a = 0, "Weights drawn on the device, for measurements.")
       .def_prop_ro("config", [](const Model& self) { return self.config(); })
       .def_prop_ro("dtype", [](const Model& self) { return from_dtype(self.dtype()); })
       .def_prop_ro("device", [](const Model& self) { return self.device(); })

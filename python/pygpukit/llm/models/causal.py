@@ -85,6 +85,22 @@ class CausalTransformerModel:
         model._set_up(_Transformer.load(path, device, dtype, quantize, group, spec, evictable, show), spec)
         return model
 
+    @classmethod
+    def random(
+        cls,
+        config: TransformerConfig,
+        dtype: DTypeLike | None = "float32",
+        *,
+        device: DeviceLike | None = None,
+        quantize: DTypeLike | None = None,
+        group: int = 0,
+        seed: int = 0,
+    ) -> CausalTransformerModel:
+        """Of the config's family with random weights, made on the device: for measurements of a shape."""
+        model = cls.__new__(cls)
+        model._set_up(_Transformer.random(config, device, dtype, quantize, group, seed), None)
+        return model
+
     @property
     def resident(self) -> bool:
         """False while the memory of an evictable model serves others."""
