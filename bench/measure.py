@@ -25,6 +25,7 @@ import contest
 import measure_attention
 import measure_audio
 import measure_load
+import measure_llm
 import measure_matmul
 import measure_nn
 import measure_runtime
@@ -461,6 +462,7 @@ GROUPS = {
     **measure_nn.GROUPS,
     **measure_audio.GROUPS,
     **measure_load.GROUPS,
+    **measure_llm.GROUPS,
 }
 VENDOR = "mm_lt"
 

@@ -1,5 +1,7 @@
 """Measures the CPU backend against NumPy in the same process, in turns: `python bench/measure_cpu.py --out cpu.json`.
 
+Then a language model by two threads, against what they read.
+
 The file holds {name: {"value": ...}}; tools/measure_host.py puts it among the figures of the host.
 """
 
@@ -7,7 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -58,12 +63,40 @@ def matmul_figure(size: int, repeats: int) -> dict[str, object]:
     }
 
 
+def language_figure(repeats: int) -> dict[str, object]:
+    """Bytes of the weights of stories15M's shape by the time of a token, over the rate of reading as much."""
+    from pygpukit.benchmark.language import LanguageDecodeBenchmark, LanguageModel
+    from pygpukit.benchmark.timing import Effort, HostTimer, take_turns
+
+    model = LanguageModel("stories15m")
+    size = model.model.weight_bytes
+    data, total = gp.random.uniform((size // 4,), dtype="float32", seed=1), gp.empty((), dtype="float32")
+    reading = HostTimer([lambda: gp.sum(data, out=total)], gp.synchronize)
+    decoding = LanguageDecodeBenchmark(model, 1, 64).timer()
+    token, read = (s.median for s in take_turns([decoding, reading], Effort(5, 5 * repeats, TURN_S * 1e6)))
+    return {
+        "value": round(read / token, 3),
+        "token_us": round(token, 1),
+        "read_us": round(read, 1),
+        "weight_bytes": size,
+        "tokens_per_second": round(1e6 / token, 1),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="write the figures there as well")
+    parser.add_argument("--language", action="store_true", help="print the figure of the language model alone")
     parser.add_argument("--repeats", type=int, default=15)
     options = parser.parse_args()
-    figures = {f"cpu_matmul_f32_{size}_vs_numpy": matmul_figure(size, options.repeats) for size in SIZES}
+    if options.language:
+        print(json.dumps(language_figure(options.repeats)))
+        return
+    figures: dict[str, object] = {f"cpu_matmul_f32_{size}_vs_numpy": matmul_figure(size, options.repeats) for size in SIZES}
+    command = [sys.executable, __file__, "--language", "--repeats", str(options.repeats)]
+    two = {**os.environ, "PYGPUKIT_NUM_THREADS": "2", "PYGPUKIT_DEVICE": "cpu"}
+    language = subprocess.run(command, env=two, capture_output=True, text=True, check=True)
+    figures["cpu_stories15m_share_of_read"] = json.loads(language.stdout)
     text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
     print(text, end="")
     if options.out:

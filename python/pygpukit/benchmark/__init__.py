@@ -10,6 +10,7 @@ from pygpukit.benchmark.cases import (
     W8A8GEMVBenchmark,
 )
 from pygpukit.benchmark.compare import ComparisonResult, Regression, compare_reports
+from pygpukit.benchmark.language import LanguageDecodeBenchmark, LanguageModel, LanguagePrefillBenchmark
 from pygpukit.benchmark.layers import (
     ConvBenchmark,
     DecodeBenchmark,
@@ -46,6 +47,9 @@ __all__ = [
     "GEMVBenchmark",
     "GPUInfo",
     "GQABenchmark",
+    "LanguageDecodeBenchmark",
+    "LanguageModel",
+    "LanguagePrefillBenchmark",
     "NotRun",
     "PeerResult",
     "Regression",

@@ -20,6 +20,7 @@ from pygpukit.benchmark.cases import (
 )
 from pygpukit.benchmark.ceilings import measure_memory
 from pygpukit.benchmark.compare import ComparisonResult, check_threshold, compare_reports
+from pygpukit.benchmark.language import LanguageDecodeBenchmark, LanguageModel, LanguagePrefillBenchmark
 from pygpukit.benchmark.layers import (
     CACHES,
     CONVOLUTIONS,
@@ -142,6 +143,20 @@ class BenchmarkSuite:
         for label, size in (self._defaults.convolutions if sizes is None else sizes).items():
             for dtype in ("bf16", "fp32"):
                 self.add(ConvBenchmark(label, size, dtype))
+        return self
+
+    def add_llm(
+        self, shape: str | None = None, batch_sizes: Iterable[int] | None = None,
+        contexts: Iterable[int] | None = None, prompts: Iterable[int] | None = None, quantize: str | None = None,
+    ) -> BenchmarkSuite:  # fmt: skip
+        """Decoding and reading of prompts by a language model of a known shape or a config.json, with random weights."""
+        on_gpu = gp.default_device().kind == "cuda"
+        model = LanguageModel(shape or ("qwen2.5-7b" if on_gpu else "tiny"), quantize=quantize)
+        for context in contexts or ((512,) if on_gpu else (64,)):
+            for batch in batch_sizes or ((1, 8, 32) if on_gpu else (1, 4)):
+                self.add(LanguageDecodeBenchmark(model, batch, context))
+        for tokens in prompts or ((128, 2048) if on_gpu else (64,)):
+            self.add(LanguagePrefillBenchmark(model, tokens))
         return self
 
     def add_all(self) -> BenchmarkSuite:

@@ -31,6 +31,8 @@ def flops(tflops: float) -> str:
 
 def _rate(result: BenchmarkResult) -> str:
     """What bounds the case: arithmetic, or the memory for what reads much for little work."""
+    if result.category == "llm":
+        return f"{number(result.params['tokens_per_second'])} tokens/s"
     if result.category in ("gemv", "decode", "sampling") and result.bandwidth_gbps is not None:
         return transfer(result.bandwidth_gbps)
     return "-" if result.tflops is None else flops(result.tflops)

@@ -18,6 +18,9 @@ Without a selection gemm and gemv run. Times are GPU times of a graph of calls t
 cache holds, contenders in turns; on the CPU they are the host clock's, and the sizes are small. Every result is checked
 against float64. Ratios to peers are their time by ours: above 1, ours is faster.
 
+--llm is timed by the host's clock, each token waited for; its tokens are checked against steps without graphs. Its peers
+are transformers' generate and, on a GPU, transformers' step compiled over a static cache in a captured graph.
+
 Exit codes: 0 good; 1 a wrong result, or a regression with --fail-on-regression; 2 usage.
 """
 
@@ -70,6 +73,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--sampling", action="store_true", help="tokens drawn from logits")
     what.add_argument("--conv", action="store_true", help="convolutions of speech models")
     what.add_argument("--fp8", action="store_true", help="float8 products: gemm, and gemv with float8 on both sides")
+    what.add_argument(
+        "--llm", nargs="?", const="", metavar="SHAPE",
+        help="a language model with random weights, of a shape by name or of a config.json",
+    )  # fmt: skip
+    what.add_argument("--batch-sizes", type=_sizes, metavar="N,N", help="--llm: texts that are decoded together")
+    what.add_argument("--contexts", type=_sizes, metavar="N,N", help="--llm: tokens before the one that is decoded")
+    what.add_argument("--prompts", type=_sizes, metavar="N,N", help="--llm: tokens of a prompt that is read")
+    what.add_argument("--quantize", choices=("fp8", "int8", "int4", "nvfp4"), help="--llm: format of the weights")
     what.add_argument("--sizes", type=_sizes, metavar="N,N", help="sizes of the square products")
     what.add_argument("--dtypes", type=_names, metavar="T,T", help="gemm: fp32 tf32 fp16 bf16; gemv: bf16 fp8 nvf4")
     what.add_argument("--seq-lens", type=_sizes, metavar="N,N", help="lengths of prompts, and of caches")
@@ -109,8 +120,9 @@ def _select(arguments: argparse.Namespace, suite: BenchmarkSuite) -> str | None:
     """Fills the suite, or says why it cannot."""
     from pygpukit.benchmark.cases import GEMM_DTYPES, GEMV_DTYPES
 
+    llm = arguments.llm is not None
     kinds = ("gemm", "gemv", "attention", "decode", "sampling", "conv", "fp8")
-    nothing = not any(getattr(arguments, kind) for kind in kinds)
+    nothing = not (llm or any(getattr(arguments, kind) for kind in kinds))
     gemm = arguments.all or arguments.gemm or nothing
     gemv = arguments.all or arguments.gemv or nothing
     fp8 = arguments.all or arguments.fp8
@@ -119,6 +131,8 @@ def _select(arguments: argparse.Namespace, suite: BenchmarkSuite) -> str | None:
         return "--sizes are those of --gemm and --fp8, and neither is selected"
     if arguments.seq_lens and not (attention or decode):
         return "--seq-lens are those of --attention and --decode, and neither is selected"
+    if not llm and (arguments.batch_sizes or arguments.contexts or arguments.prompts or arguments.quantize):
+        return "--batch-sizes, --contexts, --prompts and --quantize are those of --llm, which is not selected"
     wanted = arguments.dtypes
     allowed = [*(GEMM_DTYPES if gemm else ()), *(GEMV_DTYPES if gemv else ())]
     for dtype in wanted or ():
@@ -141,6 +155,9 @@ def _select(arguments: argparse.Namespace, suite: BenchmarkSuite) -> str | None:
         suite.add_sampling()
     if arguments.all or arguments.conv:
         suite.add_conv()
+    if llm:
+        chosen = (arguments.batch_sizes, arguments.contexts, arguments.prompts)
+        suite.add_llm(arguments.llm or None, *chosen, quantize=arguments.quantize)
     return None
 
 
