@@ -166,3 +166,19 @@ def test_llama4_of_text_and_pictures_quantised(device, tmp_path, quantize):
     assert short.weight_bytes < model.weight_bytes
     error = np.abs(logits(short, golden) - golden["logits"]).max()
     assert 0 < error < (0.2 if quantize == "int8" else 1.0) * np.abs(golden["logits"]).max()
+
+
+@pytest.mark.parametrize("name", ["llama4", "llama4-top2"])
+def test_llama4_in_a_batch(device, tmp_path, name):
+    """Chunks, scales by position and gates of experts are a token's own, wherever its keys lie."""
+    golden = read(name)
+    model = load(golden, tmp_path)
+    prompts = [golden["prompt"][:count] for count in (24, 1, 17, 9, 16)]
+    alone = [model.generate(prompt, 20, temperature=0.0)[len(prompt) :] for prompt in prompts]
+    assert alone[0] == golden["greedy"][:20]
+    engine = model.engine(max_sequences=3, token_budget=7, page_size=4, max_tokens=64)
+    texts = {engine.submit(prompt, 20, temperature=0.0): [] for prompt in prompts}
+    while not engine.idle():
+        for token in engine.step():
+            texts[token.request].append(token.id)
+    assert list(texts.values()) == alone
