@@ -18,6 +18,8 @@ namespace {
 
 // A group that came back stays for some times what that took, so that most of the time goes to work and not to moves.
 constexpr int64_t kStayFactor = 4, kLeastStay = 20'000'000, kMostStay = 500'000'000;
+// How long, and how often, someone looks whether the capture of a group's thread is over.
+constexpr int64_t kCapturePatience = 2'000'000'000, kCapturePause = 2'000'000;
 
 }  // namespace
 
@@ -70,6 +72,7 @@ bool Residency::in_scope(const Unit& unit, const Account* scope) {
 }
 
 Unit* Residency::pick(const Account* scope, bool may_wait, Lock& lock) {
+  const int64_t patience = real_clock().now_ns() + kCapturePatience;
   for (;;) {
     refresh_marks(lock);
     Unit* unfinished = nullptr;
@@ -95,7 +98,13 @@ Unit* Residency::pick(const Account* scope, bool may_wait, Lock& lock) {
           }
         }
         if (finished(*unit)) return unit;
-        if (unfinished == nullptr && can_finish(*unit)) unfinished = unit;
+        const bool can_wait = can_finish(*unit);
+        if (unfinished == nullptr && can_wait) unfinished = unit;
+        // Its thread captures a graph, which is soon over; unless that thread needs what this one has in hand.
+        if (!can_wait && now < patience && unit->is_group && static_cast<const GroupRecord&>(*unit).turns != 0) {
+          held = true;
+          until = std::min(until, now + kCapturePause);
+        }
       }
       busy = busy || held;
       // A higher priority leaves only when nothing below can.

@@ -71,7 +71,12 @@ class Loader {
     CausalTransformer::Parts parts;
     const std::vector<std::string> order = names_in_order();
     for (const std::string& name : order) total_bytes_ += file_.info(name).bytes;
-    // Behind a wall what is read ahead must not take the room of what is made of it.
+    // On the CPU reading and packing share the threads, so a little ahead is enough. Behind a wall what is read ahead
+    // must not take the room of what is made of it.
+    if (device_.kind == DeviceKind::cpu) {
+      reading_.batch_bytes = int64_t{16} << 20;
+      reading_.ahead_bytes = int64_t{32} << 20;
+    }
     if (const auto account = runtime::current_account(device_)) {
       const auto room = static_cast<int64_t>(std::min<size_t>(account->available(), size_t{1} << 40));
       reading_.ahead_bytes = std::min(reading_.ahead_bytes, room / 8);
