@@ -52,6 +52,7 @@ with tempfile.TemporaryDirectory() as folder:
             models.append(llm.load_model_from_safetensors(path, evictable=True))
     for _ in range(3):
         same = [asyncio.run(answer(*pair, [1, 2, 3])) for pair in zip(contexts, models, strict=True)] == alone
-        print("tokens as alone:", same, "| on the device:", [model.resident for model in models])
+        print("tokens as alone:", same)
+        print("here: on the device:", [model.resident for model in models])
     counts = {context["id"]: context["tokens"] for context in runtime.snapshot()["contexts"]}
     print("tokens of each context:", counts)
