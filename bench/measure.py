@@ -26,6 +26,7 @@ import measure_attention
 import measure_audio
 import measure_load
 import measure_llm
+import measure_asr
 import measure_matmul
 import measure_nn
 import measure_runtime
@@ -463,6 +464,7 @@ GROUPS = {
     **measure_audio.GROUPS,
     **measure_load.GROUPS,
     **measure_llm.GROUPS,
+    **measure_asr.GROUPS,
 }
 VENDOR = "mm_lt"
 

@@ -92,7 +92,11 @@ def check_row(row: dict[str, Any]) -> Iterator[str]:
     if not callable(value) and not isinstance(value, (staticmethod, classmethod)):
         yield f"{where}: cannot be called"
         return
-    accepted = keywords(value)
+    try:
+        accepted = keywords(value)
+    except ValueError:
+        yield f"{where}: has no constructor"
+        return
     if accepted is not None:
         for keyword in row["keywords"]:
             if keyword not in accepted:

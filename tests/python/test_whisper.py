@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+import types
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ from pygpukit.asr import (
     TranscriptionResult,
     TranscriptionSegment,
     WhisperModel,
+    download_model,
     load_audio,
     load_whisper_model,
     normalize_mel,
@@ -168,6 +173,85 @@ def test_long_sound_loses_nothing(model, jfk, options):
         begin += 11.0 + gap
 
 
+def test_windows_that_follow_each_other(model, jfk):
+    """Text before as context, and gaps of random length: no sentence is lost, or said again; words ascend."""
+    gaps = np.random.default_rng(0).uniform(0.2, 6, 8)
+    result = model.transcribe(long_sound(jfk, gaps), language="en", compression_ratio_threshold=None,
+                              word_timestamps=True)
+    assert plain(result.text) == " ".join([WORDS] * 8)
+    last = 0.0
+    for segment in result.segments:
+        assert last <= segment.start < segment.end and segment.words
+        last = segment.start
+        for word in segment.words:
+            assert last <= word.start <= word.end <= segment.end
+            last = word.end
+        last = segment.end
+
+
+def test_initial_prompt_reaches_every_window(model, jfk):
+    """With it the tokens of a window are the same alone and beside others."""
+    sound = np.concatenate([long_sound(jfk[:35000], [2.0]), long_sound(jfk[50000:], [2.0]), jfk[:35000]])
+    options = dict(language="en", initial_prompt="My Fellow Americans!", skip_silence=True, max_length=60,
+                   condition_on_previous_text=False)
+    alone, *others = ([s.tokens for s in model.transcribe(sound, batch_size=batch, **options).segments]
+                      for batch in (1, 2, 4))
+    assert len(alone) == 3 and all(other == alone for other in others)
+    without = model.transcribe(sound, batch_size=1, **{**options, "initial_prompt": None})
+    assert alone[0] == alone[2] and [s.tokens for s in without.segments][2] != alone[2]
+
+
+def test_chunks_that_overlap(model, jfk):
+    """Windows of 8 s, each hearing two again: the words are those of the clip, and none comes twice."""
+    pieces = list(model.transcribe_streaming(jfk, language="en", chunk_length=8, overlap=2.0))
+    assert len(pieces) > 1 and plain("".join(s.text for s in pieces)) == WORDS
+    for bad, words in [({"chunk_length": 31}, "chunk_length"), ({"chunk_length": 0.5}, "chunk_length"),
+                       ({"chunk_length": 4, "overlap": 3}, "overlap"), ({"overlap": 1, "timestamps": False}, "overlap")]:
+        with pytest.raises(ValueError, match=words):
+            next(model.transcribe_streaming(jfk, **bad))
+
+
+@pytest.mark.parametrize("sound,rate", [
+    (np.full(16000, np.nan, "float32"), 16000), (np.full(16000, np.inf, "float32"), 16000),
+    (np.zeros(0, "float32"), 16000), (np.ones(1, "float32"), 16000), (np.zeros((32, 0), "float32"), 16000),
+    (np.zeros((32, 1), "float32"), 192000),
+])
+def test_hostile_sound_says_nothing(model, sound, rate):
+    result = model.transcribe(sound, sample_rate=rate, language="en", max_length=8)
+    assert result.text == "" or sound.size == 1, "a single loud sample is sound"
+
+
+def test_many_channels_at_a_high_rate(model, jfk):
+    """192 kHz and 32 channels, one of which is NaN where nothing is said."""
+    fast = np.repeat(jfk[:35000], 12)  # steps: what lies above 8 kHz is cut by the resampler
+    channels = np.tile(fast, (32, 1))
+    assert "fellow americans" in plain(model.transcribe(channels, sample_rate=192000, language="en").text)
+
+
+def test_suppressed_tokens(model, jfk):
+    free = model.transcribe(jfk[:35000], language="en", timestamps=False)
+    names = model.config.suppress_tokens
+    assert not set(free.segments[0].tokens) & set(names)
+    allowed = model.transcribe(jfk[:35000], language="en", timestamps=False, suppress_tokens=False)
+    assert "americans" in plain(allowed.text)
+
+
+def resident():
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux' /proc")
+def test_memory_stays(model, jfk):
+    """No block and no byte is left over by a transcription."""
+    for _ in range(3):
+        model.transcribe(jfk[:16000], language="en", max_length=6)
+    first = resident()
+    for _ in range(12):
+        model.transcribe(jfk[:16000], language="en", max_length=6)
+    assert resident() - first < 12 * 300_000, "bytes a transcription"
+
+
 def test_windows_are_alone_in_a_batch(model, jfk):
     """Tokens of a window do not depend on the others; greedy, beams and draws."""
     sound = np.concatenate([long_sound(jfk[:35000], [2.0]), long_sound(jfk[50000:], [2.0])])
@@ -211,6 +295,36 @@ def test_features(jfk, assets):
     assert padded.shape == (200000,) and (padded[:176000] == jfk).all() and not padded[176000:].any()
     logs = np.log10(np.array([[1.0, 1e-3, 1e-12]], "float32"))
     np.testing.assert_allclose(normalize_mel(gp.from_numpy(logs)).to_numpy(), [[1.0, 0.25, -1.0]], atol=1e-6)
+
+
+def test_features_lie_on_the_current_device(device, jfk, assets):
+    """Of files, samples and arrays of any device, so that the encoder of a model there takes them."""
+    elsewhere = gp.from_numpy(jfk, device="cpu")
+    batch = preprocess_audio_batch([assets / "audio" / "jfk.wav", jfk, elsewhere])
+    assert batch.device == gp.zeros((1,)).device and preprocess_audio(assets / "audio" / "jfk.wav").device == batch.device
+    values = batch.to_numpy()
+    assert (values[0] == values[1]).all() and (values[0] == values[2]).all()
+
+
+def test_features_of_very_little(rng):
+    """Without padding there is one frame at least, however few samples; none is silence."""
+    for count in (0, 1, 159, 160, 319, 320, 401):
+        mel = preprocess_audio(rng.standard_normal(count).astype("float32"), padding=False)
+        assert mel.shape == (80, max(1, count // 160)) and np.isfinite(mel.to_numpy()).all()
+
+
+def test_download_needs_and_calls_huggingface_hub(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(ImportError, match="pip install huggingface_hub"):
+        download_model("openai/whisper-tiny")
+    calls = []
+    stand_in = types.ModuleType("huggingface_hub")
+    stand_in.snapshot_download = lambda *args, **options: calls.append((args, options)) or tmp_path
+    monkeypatch.setitem(sys.modules, "huggingface_hub", stand_in)
+    assert download_model("openai/whisper-tiny", cache_dir=tmp_path / "cache") == str(tmp_path)
+    ((args, options),) = calls
+    assert args == ("openai/whisper-tiny",) and options["cache_dir"] == str(tmp_path / "cache")
+    assert "*.safetensors" in options["allow_patterns"] and "*.bin" not in options["allow_patterns"]
 
 
 def test_parts_of_0_2(assets):

@@ -66,3 +66,42 @@ def test_long_stream(model, jfk):
     given += stream.finish()[0]
     assert plain("".join(word.text for word in given)) == " ".join([WORDS] * 3)
     assert given[-1].end == pytest.approx(11 * 3 + 7, abs=1.0)
+
+
+def test_a_pause_is_forgotten(model, jfk):
+    """What an update costs does not grow with a pause after speech; what is said behind it is heard."""
+    stream = model.stream(language="en")
+    noise = np.random.default_rng(3).standard_normal(16000 * 70).astype("float32") * 1e-5
+    given, held = [], []
+    for sound in (jfk, *np.split(noise, 14)):
+        stream.push(sound)
+        given += stream.update()[0]
+        held.append(stream.held)
+    assert plain("".join(word.text for word in given)) == WORDS
+    assert max(held) < 20 and max(held[-8:]) <= 10, held
+    assert stream.duration == pytest.approx(81.0)
+    stream.push(jfk[:35000])
+    rest, _ = stream.finish()
+    assert plain("".join(word.text for word in rest)).startswith("and so my fellow americans")
+    assert 80.5 < rest[0].end and all(b.start >= a.end for a, b in itertools.pairwise([*given, *rest]))
+
+
+def test_stream_is_bounded_without_any_agreement(model):
+    """Sound in which no two updates agree: never more than a window and what came since is held."""
+    stream = model.stream(language="en")
+    rng = np.random.default_rng(5)
+    for _ in range(9):
+        stream.push((rng.standard_normal(16000 * 6) * 0.2).astype("float32"))
+        stream.update()
+        assert stream.held <= 36
+
+
+def test_stream_takes_arrays_of_any_kind(model, jfk):
+    stream = model.stream(language="en")
+    stream.push(jfk[:8000])
+    stream.push(gp.from_numpy(jfk[:8000]))
+    stream.push((jfk[:8000] * 32767).astype("int16"))
+    stream.push(np.stack([jfk[:8000]] * 2))
+    assert stream.duration == 2.0
+    with pytest.raises(ValueError, match="shape"):
+        stream.push(np.zeros((2, 2, 2), "float32"))

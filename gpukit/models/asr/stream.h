@@ -33,6 +33,8 @@ class WhisperStream {
   const std::string& language() const { return options_.language; }
   /// Seconds of sound so far.
   double duration() const { return static_cast<double>(begin_ + static_cast<int64_t>(sound_.size())) / kSampleRate; }
+  /// Seconds of it that are kept, to be heard again.
+  double held() const { return static_cast<double>(sound_.size()) / kSampleRate; }
 
  private:
   /// Words after those that were given, with times of the recording.

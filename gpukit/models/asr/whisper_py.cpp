@@ -206,7 +206,8 @@ void bind_stream(nb::module_& m) {
           "finish", [](WhisperStream& self) { return as_pair(in_scope([&] { return self.finish(); })); },
           "The same for all that is left.")
       .def_prop_ro("language", &WhisperStream::language, "`en`; empty until a word is known.")
-      .def_prop_ro("duration", &WhisperStream::duration, "Seconds of sound so far.");
+      .def_prop_ro("duration", &WhisperStream::duration, "Seconds of sound so far.")
+      .def_prop_ro("held", &WhisperStream::held, "Seconds of it that are kept, to be heard again.");
 }
 
 }  // namespace
