@@ -108,7 +108,8 @@ bool WhisperStream::is_pause() const {
 WhisperStream::Update WhisperStream::update() {
   Update result;
   if (sound_.size() >= kLeastSamples && sound_.size() > heard_) {
-    if (is_pause()) {
+    const bool pause = is_pause();
+    if (pause) {
       heard_ = sound_.size();
     } else {
       std::vector<Word> words = hear();
@@ -129,7 +130,7 @@ WhisperStream::Update WhisperStream::update() {
         give(last_, count, result);
       }
     }
-    shorten();
+    shorten(pause);
   }
   for (const Word& word : last_) result.pending += word.text;
   return result;
@@ -144,12 +145,12 @@ void WhisperStream::move_given(int64_t sample) {
 }
 
 /// The last word that was given stays, so that the next ones are heard whole; in a pause nothing does.
-void WhisperStream::shorten() {
+void WhisperStream::shorten(bool pause) {
   const int64_t end = begin_ + static_cast<int64_t>(sound_.size());
   if (last_.empty()) {
-    const bool quiet_for_long = given_.empty() ? sound_.size() >= kLongSamples
-                                               : static_cast<double>(end) - given_.back().end * kSampleRate >=
-                                                     static_cast<double>(kPauseSamples);
+    bool quiet_for_long = pause || sound_.size() >= kLongSamples;
+    if (!given_.empty())
+      quiet_for_long = static_cast<double>(end) - given_.back().end * kSampleRate >= static_cast<double>(kPauseSamples);
     if (quiet_for_long) {
       given_.clear();
       text_before_ = options_.initial_prompt;

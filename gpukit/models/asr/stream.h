@@ -42,7 +42,7 @@ class WhisperStream {
   void give(std::vector<Word>& from, size_t count, Update& to);
   /// Whether all since the last update is quiet beside the speech so far.
   bool is_pause() const;
-  void shorten();
+  void shorten(bool pause);
   /// Words that were given and end before a sample are part of the text before.
   void move_given(int64_t sample);
   /// Forgets the sound before a sample of the recording.
