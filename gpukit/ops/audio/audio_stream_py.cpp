@@ -18,8 +18,8 @@ using audio::Vad;
 
 using SamplesArg = Shown<"pygpukit.typing.AudioLike | pygpukit.typing.HostBuffer">;  // to_samples
 
-/// Also float32 of the host, one number behind the other.
-Array to_samples(const char* op, nb::handle value) {
+/// Also float32 of the host, one number behind the other, which are copied to `device`.
+Array to_samples(const char* op, nb::handle value, Device device) {
   if (try_array(value) != nullptr || nb::hasattr(value, "channels")) return to_signal(op, "samples", value).samples;
   Py_buffer view;
   if (PyObject_GetBuffer(value.ptr(), &view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0) {
@@ -36,7 +36,7 @@ Array to_samples(const char* op, nb::handle value) {
   }
   const auto length = static_cast<int64_t>(view.len) / static_cast<int64_t>(sizeof(float));
   try {
-    Array samples = from_host(view.buf, {length}, DType::float32, Device{DeviceKind::cpu});
+    Array samples = in_scope([&] { return from_host(view.buf, {length}, DType::float32, device); });
     PyBuffer_Release(&view);
     return samples;
   } catch (...) {
@@ -74,7 +74,7 @@ void bind_ring(nb::module_& m) {
       .def(
           "write",
           [](RingBuffer& self, SamplesArg samples) {
-            const Array values = to_samples("AudioRingBuffer.write", samples);
+            const Array values = to_samples("AudioRingBuffer.write", samples, self.device());
             return in_scope([&] { return self.write(values); });
           },
           "samples"_a, "Puts samples at the end and says how many.")
@@ -106,7 +106,7 @@ void bind_ring(nb::module_& m) {
       .def(
           "push",
           [](SampleStream& self, SamplesArg samples) {
-            const Array values = to_samples("AudioStream.push", samples);
+            const Array values = to_samples("AudioStream.push", samples, self.device());
             return in_scope([&] { return self.push(values); });
           },
           "samples"_a, "Puts samples at the end and says how many.")
