@@ -34,7 +34,8 @@ struct Work {
   Temporaries& temporaries;
   DType complex() const { return real == DType::float64 ? DType::complex128 : DType::complex64; }
   int64_t point_bytes() const { return real == DType::float64 ? 16 : 8; }
-  int64_t limit() const { return fft::longest_row(runtime::properties(device).shared_per_block_optin, point_bytes()); }
+  int64_t shared_bytes() const { return runtime::properties(device).shared_per_block_optin; }
+  int64_t limit() const { return fft::longest_row(shared_bytes(), point_bytes()); }
 };
 
 /// What the ends of a transform need beside their data.
@@ -113,11 +114,9 @@ void one_pass(Work& w, const Array& out, const FftSide& to, const Array& x, cons
   p.out = to;
   p.twiddle = whole != 0 ? 1 : 0;
   const int64_t row_bytes = fft::row_bytes(n, w.point_bytes());
-  // Rows that lie side by side are read together; short ones share a block.
-  const int64_t wanted = from.row_fastest || to.row_fastest ? std::max<int64_t>(16, 2048 / n) : 2048 / n;
-  constexpr int64_t kSharedBytes = 88 << 10;
-  const int64_t fitting = std::max<int64_t>(1, kSharedBytes / row_bytes);
-  p.rows_per_block = static_cast<int32_t>(std::clamp<int64_t>(wanted, 1, std::min({fitting, kMaxRows, rows})));
+  const bool columns = from.row_fastest || to.row_fastest;
+  p.rows_per_block = static_cast<int32_t>(
+      std::min({fft::rows_of_block(n, w.point_bytes(), columns, w.shared_bytes()), kMaxRows, rows}));
   const int64_t work = p.rows_per_block * n / factors.back();
   const auto block = static_cast<unsigned>(std::clamp<int64_t>(ceil_div(work, 64) * 32, 64, 512));
   const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(ceil_div(rows, p.rows_per_block)),

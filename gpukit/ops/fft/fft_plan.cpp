@@ -62,16 +62,31 @@ int64_t convolution_length(int64_t n) {
   return best;
 }
 
+/// Of the kernel's own, for the places of its rows.
+constexpr int64_t kOwnBytes = 2048 + 1024;
+
 int64_t row_bytes(int64_t n, int64_t point_bytes) {
   return 2 * (n + (n >> (point_bytes == 16 ? 3 : 4)) + 1) * point_bytes;
 }
 
 int64_t longest_row(int64_t shared_bytes, int64_t point_bytes) {
-  // The kernel keeps the places of its rows there too.
-  constexpr int64_t kOwnBytes = 2048 + 1024;
   int64_t n = point_bytes == 16 ? 4096 : 8192;
   while (n > 1024 && row_bytes(n, point_bytes) + kOwnBytes > shared_bytes) n /= 2;
   return n;
+}
+
+int64_t rows_of_block(int64_t n, int64_t point_bytes, bool columns, int64_t shared_bytes) {
+  constexpr int64_t kSharedBytes = 88 << 10;  // two blocks a multiprocessor
+  constexpr int64_t kPoints = 2048, kColumns = 16;
+  const int64_t wanted = columns ? std::max(kColumns, kPoints / n) : kPoints / n;
+  int64_t fitting = kSharedBytes / row_bytes(n, point_bytes);
+  // Rows side by side are read in sectors of 32 bytes; for whole ones a block takes the multiprocessor.
+  const int64_t sector = 32 / point_bytes;
+  if (columns && fitting < 2 * sector) {
+    fitting = (shared_bytes - kOwnBytes) / row_bytes(n, point_bytes);
+    if (fitting > sector) fitting -= fitting % sector;
+  }
+  return std::max<int64_t>(1, std::min(wanted, fitting));
 }
 
 int64_t balanced_divisor(int64_t n, int64_t limit) {

@@ -21,5 +21,7 @@ int64_t largest_divisor(int64_t n, int64_t limit);
 int64_t row_bytes(int64_t n, int64_t point_bytes);
 /// The longest row of one pass on a chip with so much shared memory for a block.
 int64_t longest_row(int64_t shared_bytes, int64_t point_bytes);
+/// How many rows a block of a pass takes. `columns`: they lie side by side, and are read together.
+int64_t rows_of_block(int64_t n, int64_t point_bytes, bool columns, int64_t shared_bytes);
 
 }  // namespace gpukit::fft
