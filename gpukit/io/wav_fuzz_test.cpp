@@ -121,7 +121,9 @@ TEST(WavFuzz, FilesAreReadOrRefused) {
       const Dims& shape = data.samples.shape();
       ASSERT_GT(data.rate, 0) << "PYGPUKIT_FUZZ_ROUND=" << seed;
       ASSERT_LE(shape.product(), static_cast<int64_t>(bytes.size())) << "PYGPUKIT_FUZZ_ROUND=" << seed;
-      if (changes == 0) ASSERT_EQ(shape, (Dims{channels, n})) << "PYGPUKIT_FUZZ_ROUND=" << seed;
+      if (changes == 0) {
+        ASSERT_EQ(shape, (Dims{channels, n})) << "PYGPUKIT_FUZZ_ROUND=" << seed;
+      }
     } catch (const FormatError& error) {
       ++refused;
       ASSERT_NE(changes, 0u) << "PYGPUKIT_FUZZ_ROUND=" << seed << ": " << error.what();
