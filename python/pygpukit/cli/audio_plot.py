@@ -106,7 +106,10 @@ def _mel(mono: gp.GPUArray, rate: int, top: float, n_mels: int, f_max: float) ->
     decibels = np.maximum(decibels - decibels.max(), FLOOR_DB) if decibels.max() > -99 else np.full_like(decibels, FLOOR_DB)
     picture = base64.b64encode(_png(1 - decibels.T[::-1] / FLOOR_DB)).decode("ascii")
     highest = rate / 2 if f_max < 0 else f_max
-    mel_of = lambda hz: 2595 * np.log10(1 + hz / 700)  # noqa: E731
+
+    def mel_of(hz: float) -> float:
+        return float(2595 * np.log10(1 + hz / 700))
+
     ticks = [hz for hz in (250, 500, 1000, 2000, 4000, 8000, 16000) if hz < 0.97 * highest]
     return [
         f'<image x="{LEFT}" y="{top}" width="{PANEL}" height="{MEL}" preserveAspectRatio="none" '
