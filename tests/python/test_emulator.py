@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,8 @@ pytestmark = pytest.mark.skipif(
 
 def run(code, *options):
     command = [sys.executable, ROOT / "tools" / "emulate.py", *options, sys.executable, "-c", textwrap.dedent(code)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=here)
 
 
 def launch(body, threads=64, signature="float* out, const float* x", options=()):
@@ -84,6 +86,13 @@ def test_products_of_fragments():
     """
     done = run(code)
     assert done.returncode == 0, done.stderr
+
+
+def test_kernels_of_models_give_what_the_cpu_gives():
+    """Attention, positions, caches, sampling, experts, convolutions, recurrences, norms: one small case of each."""
+    done = run("import emulator_cases; emulator_cases.main()")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.split()[0] == "attention", done.stderr
 
 
 FAULTS = {
