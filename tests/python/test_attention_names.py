@@ -98,6 +98,10 @@ def test_cache_functions(device, rng, dtype):
 
 
 def test_update_by_pointer_is_captured(device, rng):
+    over = upload(rng.normal(size=(4, 9, 8)), "float32")
+    first = over.to_numpy()[:2, 0]
+    gp.kv_cache_update_gqa_ptr(over[:2, :1].transpose(1, 0, 2), over, 4, int32([0]))
+    np.testing.assert_array_equal(over.to_numpy()[:, 0], first.repeat(2, axis=0))
     new, cache, at = upload(rng.normal(size=(1, 1, 4)), "float32"), gp.zeros((2, 6, 4)), int32([0])
     graph = gp.CudaGraph()
     with graph.capture():

@@ -119,8 +119,10 @@ void bind_gqa(nb::module_& m) {
             throw ShapeError(kOp, "position_buf", "have one element", at.shape().str());
           const int64_t group = spread(kOp, x, c, heads, 1).shape()[2];
           const Array by_tokens = c.permute({1, 0, 2}).expand_dims(0);
+          Temporaries temporaries(kOp);
+          const Array from = may_share_memory(c, x) ? copy(x, temporaries) : x;
           for (int64_t i = 0; i < group; ++i)
-            store_tokens(kOp, x, by_tokens.slice(2, i, heads, group), at.narrow(0, 0, 1), true);
+            store_tokens(kOp, from, by_tokens.slice(2, i, heads, group), at.narrow(0, 0, 1), true);
           return 0;
         });
       },
