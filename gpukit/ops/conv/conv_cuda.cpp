@@ -34,7 +34,7 @@ void conv(const ConvCall& call) {
     throw UnsupportedError(std::string(call.op) + ": an output of 2^31 weights or more");
   const int64_t phases = s.phases == 0 ? 1 : s.phases;
   const int64_t longest = s.phases == 0 ? s.columns.out : (s.columns.out + s.phases - 1) / s.phases;
-  if (s.in_channels == 1 && s.out_channels <= kFewChannels) {
+  if (s.in_channels == 1 && s.out_channels <= kFewChannels && s.rows.out <= kMost && longest <= kMost) {
     const int64_t across = ceil_div(s.rows.out * longest, int64_t{kDepthwiseOutputs});
     jit::launch(
         depthwise.get(0, call.out.dtype()), call.out.device(),

@@ -25,12 +25,12 @@ __global__ void __launch_bounds__(kConvThreads)
   w += group * s.w_group + channel * s.w_out + columns.first_tap * s.w_column;
   out += item * s.out_batch + (group * s.out_channels + channel) * s.out_channel;
 
-  int64_t row[kOutputs], column[kOutputs];
+  int32_t row[kOutputs], column[kOutputs];  // each below 2^31
 #pragma unroll
   for (int j = 0; j < kOutputs; ++j) {
     const int64_t to = first + j * kConvThreads;
-    row[j] = to / columns.count;
-    column[j] = to % columns.count;
+    row[j] = static_cast<int32_t>(to / columns.count);
+    column[j] = static_cast<int32_t>(to % columns.count);
   }
   C sums[kOutputs] = {};
   for (int64_t r = 0; r < rows.taps; ++r)

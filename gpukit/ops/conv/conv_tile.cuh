@@ -6,6 +6,6 @@ namespace gpukit {
 inline constexpr int kConvTile = 64;   // output channels, and outputs in space
 inline constexpr int kConvDepth = 16;  // weights of one output at a time
 inline constexpr int kConvThreads = 256;
-inline constexpr int kDepthwiseOutputs = 1024;  // of a block of conv_depthwise
+inline constexpr int kDepthwiseOutputs = 512;  // of a block of conv_depthwise
 
 }  // namespace gpukit
