@@ -1,6 +1,6 @@
 """Measures every figure of bench/limits.json on the GPU of this machine and writes them as JSON.
 
-    python bench/measure.py --out FILE [--only submit,start,elementwise,...,pool,isolation,...,mm_square,mm_gemv,...,at_prefill,nn_moe]
+    python bench/measure.py --out FILE [--only submit,start,elementwise,...,pool,isolation,...,mm_square,...,at_prefill,...,nn_moe]
 
 A second run with another --only adds to the same file. Peers are measured in the same run, in turns.
 """

@@ -405,8 +405,8 @@ class ConvBenchmark(_Layer):
 
     def _out_length(self) -> int:
         o = self._peer_options()
-        room: int = self.sizes["length"] + 2 * o["padding"] - o["dilation"] * (self.sizes["taps"] - 1) - 1
-        return room // o["stride"] + 1
+        room = self.sizes["length"] + 2 * o["padding"] - o["dilation"] * (self.sizes["taps"] - 1) - 1
+        return int(room // o["stride"]) + 1
 
     def _inputs(self, seed: int) -> dict[str, gp.GPUArray]:
         s, groups = self.sizes, self.sizes.get("groups", 1)
