@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import statistics
 import threading
+import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -24,6 +28,8 @@ from pygpukit.pipeline import (
     create_voice_pipeline,
     speak,
 )
+from pygpukit.pipeline.stages import make_contexts
+from pygpukit.scheduler import get_context, list_contexts
 from pygpukit.tts import KokoroModel
 
 RATE = 16000
@@ -131,7 +137,7 @@ class Words:
     def flush(self):
         return ""
 
-    def generate_stream(self, ids, *options):
+    def generate_stream(self, ids, *options, **named):
         self.seen = len(ids)
         yield from [*range(1, len(self.words)), 0]
 
@@ -171,33 +177,44 @@ def test_a_turn_from_speech_to_sound():
     pipeline.start_listening()
     assert pipeline.state is PipelineState.LISTENING
     pieces = list(pipeline.process_audio(STREAM))
-    assert [p.size for p in pieces] == [2400] * 30
+    assert [p.size for p in pieces] == [480] * 150
     assert [(t.role, t.text) for t in pipeline.conversation_history] == [
         ("user", "What is this?"), ("assistant", "It is a test. It goes on. The end."),
     ]  # fmt: skip
     names = [name for name in log.names() if name not in ("on_generation_token", "on_audio_chunk")]
-    assert names == ["on_listening_start", "on_speech_detected", "on_transcription_start", "on_transcription_complete",
-                     "on_generation_start", "on_tts_start", "on_generation_complete", "on_tts_complete"]  # fmt: skip
+    assert names[:5] == ["on_listening_start", "on_speech_detected", "on_transcription_start",
+                         "on_transcription_complete", "on_generation_start"]  # fmt: skip
+    assert sorted(names[5:]) == ["on_generation_complete", "on_tts_complete", "on_tts_start"]
+    assert names.index("on_tts_start") < names.index("on_tts_complete") == len(names) - 1
     assert pipeline.state is PipelineState.LISTENING
     stats = pipeline.stats
     assert (stats.total_turns, stats.interruptions, stats.audio_seconds) == (1, 0, pytest.approx(3.0))
+    assert stats.total_speech_seconds > 1.8 and stats.generation_time_ms > 0 and stats.first_audio_latency_ms > 0
+    assert pipeline.speech_stats.total_sentences == 3
+    assert [(note.stage, note.text) for note in pipeline.log if note.stage in ("whisper", "tts", "llm")] == [
+        ("whisper", "What is this?"), ("tts", "It is a test."), ("tts", "It goes on."), ("tts", "The end."),
+        ("llm", "It is a test. It goes on. The end."),
+    ]  # fmt: skip
+    assert pipeline.log[0].stage == "vad" and pipeline.log[0].text.endswith(" ms of speech")
     pipeline.stop_listening()
     assert pipeline.state is PipelineState.IDLE
     pipeline.reset()
-    assert pipeline.conversation_history == [] and pipeline.stats.total_turns == 0
+    assert pipeline.conversation_history == [] and pipeline.stats.total_turns == 0 and pipeline.log == []
 
 
-def test_new_speech_silences_the_answer_within_100_ms():
+def test_new_speech_silences_the_answer():
     pipeline, log, _ = make()
     pipeline.start_listening()
     answer = pipeline.process_audio(STREAM)
     heard = [next(answer) for _ in range(5)]
     assert pipeline.state is PipelineState.SPEAKING
-    second = pipeline.process_audio(STREAM)
+    assert list(pipeline.process_audio(tone(0.05))) == []  # long before a detector is sure of speech
     assert "on_interruption" in log.names()
     assert list(answer) == [] and len(heard) == 5
-    assert len(list(second)) == 30
     assert pipeline.stats.interruptions == 1
+    pipeline.process_audio(quiet(1.0))
+    second = pipeline.process_audio(STREAM)
+    assert len(list(second)) == 150
     roles = [turn.role for turn in pipeline.conversation_history]
     assert roles == ["user", "assistant", "user", "assistant"]
     third = pipeline.process_audio(STREAM)
@@ -208,23 +225,136 @@ def test_new_speech_silences_the_answer_within_100_ms():
     assert list(third) == []
 
 
-def test_a_long_conversation_keeps_within_the_model():
-    pipeline, _, words = make(max_new_tokens=100)
+class SlowEars(Ears):
+    """Begins to understand and does not end until it is told to."""
+
+    def __init__(self):
+        self.began, self.go_on = threading.Event(), threading.Event()
+
+    def transcribe(self, audio, rate, language):
+        self.began.set()
+        assert self.go_on.wait(30)
+        return super().transcribe(audio, rate, language)
+
+
+def in_thread(iterator):
+    """Reads an iterator in a thread; the thread, and the list that it fills."""
+    got = []
+    thread = threading.Thread(target=lambda: got.extend(iterator))
+    thread.start()
+    return thread, got
+
+
+def test_new_speech_cancels_a_transcription():
+    pipeline, log, _ = make()
+    ears = pipeline.whisper_model = SlowEars()
     pipeline.start_listening()
-    for _ in range(100):
-        assert len(list(pipeline.process_audio(STREAM))) == 30
-        assert words.seen <= 300
-    assert pipeline.stats.total_turns == 100
+    thread, got = in_thread(pipeline.process_audio(STREAM))
+    assert ears.began.wait(30)
+    assert pipeline.state is PipelineState.TRANSCRIBING
+    list(pipeline.process_audio(tone(0.05)))
+    thread.join(30)  # although the ears have not ended
+    assert not thread.is_alive() and got == []
+    ears.go_on.set()
+    assert pipeline.stats.interruptions == 1 and pipeline.stats.total_turns == 0
+    assert "on_interruption" in log.names() and "on_generation_start" not in log.names()
+    assert pipeline.state is PipelineState.LISTENING and pipeline.conversation_history == []
+
+
+class SlowVoice(Tones):
+    """Waits in the middle of a synthesis."""
+
+    def __init__(self):
+        self.began, self.go_on = threading.Event(), threading.Event()
+
+    def generate_stream(self, text, voice, speed):
+        yield gp.full((2400,), 0.5)
+        self.began.set()
+        assert self.go_on.wait(30)
+        yield gp.full((2400,), 0.25)
+
+
+def test_new_speech_does_not_wait_for_a_synthesis():
+    pipeline, _, _ = make()
+    voice = pipeline.tts_model = SlowVoice()
+    pipeline.start_listening()
+    thread, got = in_thread(pipeline.process_audio(STREAM))
+    assert voice.began.wait(30)
+    pipeline.interrupt()
+    thread.join(30)
+    assert not thread.is_alive() and len(got) <= 5
+    voice.go_on.set()
+
+
+class CountingTokenizer(Words):
+    """Counts how often a prompt is made."""
+
+    made = 0
+
+    def apply_chat_template(self, messages, add_generation_prompt=True):
+        type(self).made += 1
+        return [1] * sum(len(message["content"].split()) + 4 for message in messages)
+
+
+def test_two_hundred_turns_cost_what_the_first_ones_did():
+    class Short(Tones):
+        def generate_stream(self, text, voice, speed):
+            yield gp.full((480,), 0.5)
+
+    pipeline, _, words = make(max_new_tokens=100, system_prompt="Be brief.")
+    tokenizer = pipeline.tokenizer = CountingTokenizer(" ".join(words.words[1:]))
+    pipeline.tts_model = Short()
+    pipeline.callback = VoicePipelineCallback()
+    pipeline.start_listening()
+    tracemalloc.start()
+    sizes, times, prompts = [], [], []
+    for turn in range(200):
+        start = time.process_time()
+        assert len(list(pipeline.process_audio(STREAM))) == 3
+        times.append(time.process_time() - start)
+        prompts.append(words.seen)
+        if turn % 50 == 49:
+            gc.collect()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert pipeline.stats.total_turns == 200
+    assert tokenizer.made <= 260
+    assert max(prompts) <= 300
+    assert len(pipeline.conversation_history) <= 64 and len(pipeline.log) <= 1000
+    assert sizes[3] - sizes[1] < 100_000
+    assert statistics.median(times[100:]) < 2 * statistics.median(times[:100])
+
+
+def test_a_turn_that_fits_nowhere_is_an_error():
+    pipeline, log, _ = make(max_new_tokens=398)
+    pipeline.start_listening()
+    with pytest.raises(ValueError, match="VoicePipeline: the last turn must fit into 2 tokens"):
+        list(pipeline.process_audio(STREAM))
+    assert log.names()[-1] == "on_error"
 
 
 def test_an_error_is_told_and_the_pipeline_goes_on():
     pipeline, log, _ = make()
     pipeline.start_listening()
-    pipeline.whisper_model = None
+    ears, pipeline.whisper_model = pipeline.whisper_model, None
     with pytest.raises(AttributeError):
         list(pipeline.process_audio(STREAM))
     assert log.names()[-1] == "on_error"
     assert pipeline.state is PipelineState.LISTENING
+    pipeline.whisper_model = ears
+    assert len(list(pipeline.process_audio(STREAM))) == 150
+
+
+def test_an_answer_that_is_not_heard_to_its_end_is_over():
+    pipeline, log, _ = make()
+    pipeline.start_listening()
+    answer = pipeline.process_audio(STREAM)
+    next(answer)
+    answer.close()
+    assert pipeline.state is PipelineState.LISTENING
+    assert log.names().count("on_generation_complete") == 1
+    assert pipeline.stats.generation_time_ms > 0
+    assert pipeline.conversation_history[-1].role == "assistant"
 
 
 def test_sentences_of_a_model_are_said_one_by_one():
@@ -234,8 +364,12 @@ def test_sentences_of_a_model_are_said_one_by_one():
     assert [c.text for c in chunks] == ["One two.", "Three four.", "Five"]
     assert [c.is_final for c in chunks] == [False, False, True]
     assert all(c.duration_ms == 1000 and c.latency_ms > 0 for c in chunks)
-    assert pipeline.stats.total_sentences == 3 and pipeline.stats.total_tokens == 7
-    assert pipeline.stats.realtime_factor < 1 and pipeline.stats.first_audio_latency_ms > 0
+    stats = pipeline.stats
+    assert stats.total_sentences == 3 and stats.total_tokens == 7
+    assert stats.total_audio_duration_ms == 3000
+    assert stats.realtime_factor < 1 and stats.first_audio_latency_ms > 0
+    assert stats.avg_synthesis_time_per_sentence_ms == pytest.approx(stats.total_synthesis_time_ms / 3)
+    assert len(stats.token_to_audio_latencies_ms) == 3
     whole = list(pipeline.generate_speech("Count.", stream_sentences=False))
     assert [c.text for c in whole] == ["One two. Three four. ... Five"] and whole[0].is_final
     pipeline.reset_stats()
@@ -246,6 +380,52 @@ def test_sentences_of_a_model_are_said_one_by_one():
     with pytest.raises(ValueError, match="llm_tokenizer must be given"):
         LLMToTTSPipeline(object(), Tones())
     assert speak(words, Tones(), "Count.", llm_tokenizer=words).size == 3 * 24000
+
+
+class WordByWord(Words):
+    """Writes its last sentence only when it is told to."""
+
+    def __init__(self, text):
+        super().__init__(text)
+        self.go_on = threading.Event()
+
+    def generate_stream(self, ids, *options, **named):
+        for token in range(1, len(self.words)):
+            if self.words[token] == "Last":
+                assert self.go_on.wait(30)
+            yield token
+        yield 0
+
+
+def test_a_sentence_is_said_while_the_next_is_written():
+    words = WordByWord("One two. Three four. Five. Last words.")
+    pipeline = LLMToTTSPipeline(words, Tones(), words)
+    chunks = pipeline.generate_speech("Count.")
+    assert [next(chunks).text, next(chunks).text] == ["One two.", "Three four."]  # the writer has not ended
+    words.go_on.set()
+    assert [c.text for c in chunks] == ["Five.", "Last words."]
+
+
+def test_the_first_sound_does_not_wait_for_its_sentence():
+    words, voice = Words("One two three."), SlowVoice()
+    pipeline = LLMToTTSPipeline(words, voice, words)
+    pipeline.tts_model = voice
+    talk = Words("One two. Three.")
+    chunks = LLMToTTSPipeline(talk, voice, talk).generate_speech("Count.")
+    first = next(chunks)  # the synthesis of the rest waits
+    assert first.audio.size == 2400 and first.text == "One two."
+    voice.go_on.set()
+    assert [c.audio.size for c in chunks] == [2400] * 3
+
+
+def test_requests_overlap():
+    slow, quick = WordByWord("One. Two. Last."), Words("Quick. Answer.")
+    slow_voice = LLMToTTSPipeline(slow, Tones(), slow)
+    waiting = slow_voice.generate_speech("Count.")
+    next(waiting)
+    assert [c.text for c in LLMToTTSPipeline(quick, Tones(), quick).generate_speech("Go.")] == ["Quick.", "Answer."]
+    waiting.close()
+    slow.go_on.set()
 
 
 def test_callbacks_of_speech():
@@ -270,6 +450,38 @@ def test_callbacks_of_speech():
     words.generate_stream = None
     pipeline.generate_speech_with_callback("Go.", notes)
     assert notes.done == 1 and isinstance(notes.errors[0], TypeError)
+
+
+def test_stages_run_in_their_contexts(fresh_contexts):
+    seen = {}
+
+    def note(stage):
+        seen[stage] = [name for name in list_contexts() if get_context(name).stats.state == "RUNNING"]
+
+    class NotedEars(Ears):
+        def transcribe(self, *arguments):
+            note("whisper")
+            return super().transcribe(*arguments)
+
+    class NotedVoice(Tones):
+        def generate_stream(self, text, voice, speed):
+            note("tts")
+            yield from super().generate_stream(text, voice, speed)
+
+    class NotedWords(Words):
+        def generate_stream(self, ids, *options, **named):
+            note("llm")
+            yield from super().generate_stream(ids)
+
+    contexts = make_contexts({"vad": 0.05, "whisper": 0.25, "llm": 0.4, "tts": 0.3})
+    words = NotedWords("One. Two.")
+    pipeline = VoicePipeline(NotedEars(), words, NotedVoice(), words, contexts=contexts)
+    pipeline.start_listening()
+    assert len(list(pipeline.process_audio(STREAM))) == 100
+    for stage in ("whisper", "llm", "tts"):
+        assert contexts[stage].llm_id in seen[stage]
+    with pytest.raises(ValueError, match="shares must name stages of vad, whisper, llm, tts, got 'ears'"):
+        make_contexts({"ears": 1})
 
 
 def test_real_models_hear_and_speak(assets):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import Enum
+from typing import Any
 
+import numpy as np
+
+from pygpukit._core._voice import Answer, AnswerEvent, Conversation, StageNote, Turn
+from pygpukit._core._voice import ConversationStats as PipelineStats
 from pygpukit.asr import WhisperModel
 from pygpukit.llm import (
     CausalTransformerModel,
@@ -16,8 +20,9 @@ from pygpukit.llm import (
     apply_chat_template,
     load_model_from_safetensors,
 )
-from pygpukit.pipeline.llm_tts import LLMToTTSPipeline
-from pygpukit.pipeline.vad import Samples, VADConfig, VoiceActivityDetector
+from pygpukit.pipeline.llm_tts import LLMToTTSStats
+from pygpukit.pipeline.stages import Contexts, Stages, make_contexts, spoken, written
+from pygpukit.pipeline.vad import Samples, VADConfig
 from pygpukit.tts import KokoroModel
 from pygpukit.typing import PathLike
 
@@ -25,6 +30,7 @@ __all__ = [
     "ConversationTurn",
     "PipelineState",
     "PipelineStats",
+    "StageNote",
     "VoicePipeline",
     "VoicePipelineCallback",
     "create_voice_pipeline",
@@ -48,19 +54,6 @@ class ConversationTurn:
     role: str
     text: str
     timestamp: float
-
-
-@dataclass
-class PipelineStats:
-    """Sums over a conversation; times are milliseconds."""
-
-    total_turns: int = 0
-    interruptions: int = 0
-    total_speech_seconds: float = 0.0
-    transcription_time_ms: float = 0.0
-    generation_time_ms: float = 0.0
-    audio_seconds: float = 0.0
-    first_audio_latency_ms: float = 0.0
 
 
 class VoicePipelineCallback:
@@ -107,10 +100,10 @@ class VoicePipeline:
     """Takes samples of a microphone, gives samples for a loudspeaker.
 
     ``process_audio`` returns an iterator of the answer's sound. It may be called again, from another thread too, while
-    an iterator is read: new speech interrupts the answer, and the iterator ends within 100 ms of sound.
+    an iterator is read: ``barge_in_seconds`` of new speech end that iterator at once, whether it transcribes, writes or
+    speaks. Callbacks run in the thread that reads. ``contexts`` are execution contexts for "vad", "whisper", "llm" and
+    "tts"; ``sampling`` is what the language model's generate_stream takes.
     """
-
-    CHUNK_SECONDS = 0.1
 
     def __init__(
         self,
@@ -125,149 +118,172 @@ class VoicePipeline:
         *,
         language: str | None = "en",
         max_new_tokens: int = 128,
+        speed: float = 1.0,
+        barge_in_seconds: float = 0.04,
+        chunk_seconds: float = 0.02,
+        max_history: int = 64,
+        contexts: Contexts | None = None,
+        **sampling: Any,
     ) -> None:
-        self.whisper_model, self.system_prompt = whisper_model, system_prompt
+        tokenizer = llm_tokenizer if llm_tokenizer is not None else getattr(llm_model, "tokenizer", None)
+        if tokenizer is None:
+            raise ValueError("VoicePipeline: llm_tokenizer must be given: the model has none")
+        self.whisper_model, self.llm_model, self.tts_model = whisper_model, llm_model, tts_model
+        self.tokenizer, self.system_prompt = tokenizer, system_prompt
         self.callback = callback if callback is not None else VoicePipelineCallback()
-        self._speech = LLMToTTSPipeline(llm_model, tts_model, llm_tokenizer, voice)
-        self._vad = VoiceActivityDetector(vad_config)
-        self._language, self._max_new_tokens = language, max_new_tokens
-        self._stop = threading.Event()  # of the answer that is being made
-        self.reset()
+        self._voice, self._speed, self._language = voice, speed, language
+        self._draw = {"max_new_tokens": max_new_tokens, "temperature": 0.7, "top_k": 50, "top_p": 0.9} | sampling
+        self._contexts = {} if contexts is None else contexts
+        self._vad = vad_config if vad_config is not None else VADConfig()
+        self._talk = Conversation(
+            **asdict(self._vad),
+            answer_rate=tts_model.sample_rate,
+            barge_in_seconds=barge_in_seconds,
+            max_history=max_history,
+            chunk_seconds=chunk_seconds,
+        )
+        self._made = time.time()
 
     @property
     def state(self) -> PipelineState:
         """What it does now."""
-        return self._state
+        return PipelineState[self._talk.state]
 
     @property
     def stats(self) -> PipelineStats:
         """Sums since the last reset."""
-        return self._stats
+        return self._talk.stats
+
+    @property
+    def speech_stats(self) -> LLMToTTSStats:
+        """The same of the text and sound of all answers."""
+        return self._talk.speech.read()
+
+    @property
+    def log(self) -> list[StageNote]:
+        """What each stage made: speech found, words understood, an answer, sentences said, interruptions."""
+        return self._talk.log
 
     @property
     def conversation_history(self) -> list[ConversationTurn]:
-        """The turns so far, a copy. The language model sees the last ones that it has room for."""
-        return list(self._history)
+        """The last turns that are over. The language model sees those of them that it has room for."""
+        return [ConversationTurn(turn.role, turn.text, self._made + turn.seconds) for turn in self._talk.history]
 
     def reset(self) -> None:
         """Forgets the conversation and the stream."""
-        self._vad.reset()
-        self._stop.set()
-        self._history: list[ConversationTurn] = []
-        self._stats = PipelineStats()
-        self._state = PipelineState.IDLE
+        self._talk.reset()
 
     def start_listening(self) -> None:
         """From now on process_audio hears."""
-        self._state = PipelineState.LISTENING
+        self._talk.start_listening()
         self.callback.on_listening_start()
 
     def stop_listening(self) -> None:
         """Until start_listening what comes is not heard; an answer stops."""
-        self.interrupt()
-        self._vad.reset()
-        self._state = PipelineState.IDLE
+        if self._talk.stop_listening():
+            self.callback.on_interruption()
 
     def interrupt(self) -> None:
-        """Stops the answer that is being made; without one nothing happens."""
-        if self._state in (PipelineState.GENERATING, PipelineState.SPEAKING) and not self._stop.is_set():
-            self._stop.set()
-            self._stats.interruptions += 1
+        """Stops the turn that goes on; without one nothing happens."""
+        if self._talk.interrupt():
             self.callback.on_interruption()
 
     def process_audio(self, audio: Samples) -> Iterator[Samples]:
         """Hears samples of vad_config.sample_rate; the iterator gives the answer to what has ended in them."""
-        heard: list[Samples] = []
-        for event in self._vad.process_audio(audio) if self._state is not PipelineState.IDLE else ():
-            if event.event_type == "speech_start":
-                self.callback.on_speech_detected()
-                self.interrupt()
-            elif event.audio is not None:
-                heard.append(event.audio)
-        return self._answer(heard)
+        stages = Stages(None, self._contexts)
+        with stages.within("vad"):
+            heard = self._talk.hear(np.ascontiguousarray(audio, np.float32).tobytes())
+        if heard.speech_started:
+            self.callback.on_speech_detected()
+        if heard.interrupted:
+            self.callback.on_interruption()
+        return self._answers([np.frombuffer(said, np.float32) for said in heard.said])
 
-    def _answer(self, heard: Sequence[Samples]) -> Iterator[Samples]:
+    def _answers(self, heard: Sequence[Samples]) -> Iterator[Samples]:
         for audio in heard:
-            if self.state is PipelineState.IDLE:  # stopped by who hears
+            turn = self._talk.begin_turn(audio.size / self._vad.sample_rate)
+            if turn is None:  # stopped by who hears
                 return
-            stop = self._stop = threading.Event()
             try:
-                yield from self._answer_one(audio, stop)
+                yield from self._answer(turn, audio)
             except Exception as error:
                 self.callback.on_error(error)
                 raise
-            finally:
-                self._hear_again(stop)
 
-    def _hear_again(self, stop: threading.Event) -> None:
-        """After an answer, unless the pipeline was closed or is at another one."""
-        if self._stop is stop and self._state is not PipelineState.IDLE:
-            self._state = PipelineState.LISTENING
-
-    def _answer_one(self, audio: Samples, stop: threading.Event) -> Iterator[Samples]:
-        text = self._transcribe(audio)
-        if not text:
-            return
-        self._history.append(ConversationTurn("user", text, time.time()))
-        prompt = self._prompt()
-        turn = ConversationTurn("assistant", "", time.time())
-        self._history.append(turn)
-        self._stats.total_turns += 1
-        self._state = PipelineState.GENERATING
-        self.callback.on_generation_start()
-        start, spoken = time.perf_counter(), False
-        for chunk in self._speech.speak_tokens(
-            prompt, self._max_new_tokens, on_token=self._note(turn), stopped=stop.is_set
-        ):
-            if not spoken:
-                spoken = True
-                self._state = PipelineState.SPEAKING
-                self._stats.first_audio_latency_ms = 1000 * (time.perf_counter() - start)
-                self.callback.on_tts_start()
-            size = int(self.CHUNK_SECONDS * chunk.sample_rate)
-            for at in range(0, chunk.audio.size, size):
-                if stop.is_set():
-                    break
-                piece = chunk.audio[at : at + size]
-                self._stats.audio_seconds += piece.size / chunk.sample_rate
-                self.callback.on_audio_chunk(piece, chunk.sample_rate)
-                yield piece
-            if stop.is_set():
-                break
-        self._stats.generation_time_ms += 1000 * (time.perf_counter() - start)
-        turn.text = turn.text.strip()
-        self.callback.on_generation_complete(turn.text)
-        if spoken and not stop.is_set():
-            self.callback.on_tts_complete()
-
-    def _transcribe(self, audio: Samples) -> str:
-        self._state = PipelineState.TRANSCRIBING
+    def _answer(self, turn: Turn, audio: Samples) -> Iterator[Samples]:
+        answer, stages, notes = turn.answer, Stages(turn.answer, self._contexts), _Notes(self.callback)
         self.callback.on_transcription_start()
-        start = time.perf_counter()
-        rate = self._vad.config.sample_rate
-        text = self.whisper_model.transcribe(audio, rate, self._language).text.strip()
-        self._stats.transcription_time_ms += 1000 * (time.perf_counter() - start)
-        self._stats.total_speech_seconds += audio.size / rate
-        self.callback.on_transcription_complete(text)
-        return text
+        stages.run(lambda: self._understand(turn, audio, stages))
+        try:
+            while (event := answer.next_event()).kind != "end":
+                if event.kind == "heard" and event.text:
+                    self._speak(answer, stages)
+                notes.take(event)
+                if event.kind == "sound":
+                    samples = np.frombuffer(event.samples, np.float32)
+                    if self._talk.note_sound(turn, samples.size, event.text):
+                        self.callback.on_tts_start()
+                    self.callback.on_audio_chunk(samples, self.tts_model.sample_rate)
+                    yield samples
+            stages.check()
+        finally:
+            notes.end(self._talk.finish(turn))
 
-    def _note(self, turn: ConversationTurn) -> Callable[[str], None]:
-        def note(piece: str) -> None:
-            turn.text += piece
-            self.callback.on_generation_token(piece)
+    def _understand(self, turn: Turn, audio: Samples, stages: Stages) -> None:
+        """Whisper, then the language model."""
+        with stages.within("whisper"):
+            text = self.whisper_model.transcribe(audio, self._vad.sample_rate, self._language).text
+        if not self._talk.heard(turn, text):
+            turn.answer.end_text()
+            turn.answer.end_sound()
+            return
+        prompt = self._prompt()
+        self._talk.begin_answer(turn)
+        with stages.within("llm"):
+            written(turn.answer, self.llm_model, self.tokenizer, prompt, self._draw)
 
-        return note
+    def _speak(self, answer: Answer, stages: Stages) -> None:
+        def speak() -> None:
+            with stages.within("tts"):
+                spoken(answer, self.tts_model, self._voice, self._speed)
+
+        stages.run(speak)
 
     def _prompt(self) -> list[int]:
-        """The conversation's token ids: as many of its last turns as leave room for the answer."""
-        room = self._speech.llm_model.config.max_position_embeddings - self._max_new_tokens
+        """The token ids of the turns that leave room for the answer."""
+        room = self.llm_model.config.max_position_embeddings - self._draw["max_new_tokens"]
         first = [] if self.system_prompt is None else [ChatMessage("system", self.system_prompt)]
-        turns = [ChatMessage(turn.role, turn.text) for turn in self._history]
-        ids: list[int] = apply_chat_template([*first, *turns], self._speech.tokenizer)
-        while len(ids) > room and len(turns) > 1:
-            turns = turns[1:]
-            ids = apply_chat_template([*first, *turns], self._speech.tokenizer)
-        return ids
+        while True:
+            turns = [ChatMessage(turn.role, turn.text) for turn in self._talk.window()]
+            ids: list[int] = apply_chat_template([*first, *turns], self.tokenizer)
+            if not self._talk.shrink_window(len(ids), room):
+                return ids
+
+
+class _Notes:
+    """Tells a callback what the events of an answer say."""
+
+    def __init__(self, callback: VoicePipelineCallback) -> None:
+        self._callback, self._writes = callback, False
+
+    def take(self, event: AnswerEvent) -> None:
+        if event.kind == "heard":
+            self._callback.on_transcription_complete(event.text)
+            if event.text:
+                self._writes = True
+                self._callback.on_generation_start()
+        elif event.kind == "token":
+            self._callback.on_generation_token(event.text)
+        elif event.kind == "written":
+            self.end(event.text.strip())
+        elif event.kind == "spoken":
+            self._callback.on_tts_complete()
+
+    def end(self, text: str) -> None:
+        """The answer's text is over, once."""
+        if self._writes:
+            self._writes = False
+            self._callback.on_generation_complete(text)
 
 
 def create_voice_pipeline(
@@ -276,10 +292,23 @@ def create_voice_pipeline(
     tts_path: PathLike,
     system_prompt: str | None = None,
     voice: str | None = None,
+    *,
+    shares: Mapping[str, float] | None = None,
+    **options: Any,
 ) -> VoicePipeline:
-    """A pipeline of the models in three folders; the language model's has a tokenizer.json."""
-    tts = KokoroModel.from_pretrained(tts_path, voice or "af_heart", "float32")
-    llm, tokenizer = load_model_from_safetensors(llm_path), Tokenizer(llm_path)
+    """A pipeline of the models in three folders; the language model's has a tokenizer.json.
+
+    ``shares`` are parts of the GPU for "vad", "whisper", "llm" and "tts", at most 1 together: each of them gets an
+    execution context, which its model is loaded in. ``options`` are those of VoicePipeline.
+    """
+    contexts = make_contexts(shares) if shares is not None else {}
+    stages = Stages(None, contexts)
+    with stages.within("tts"):
+        tts = KokoroModel.from_pretrained(tts_path, voice or "af_heart", "float32")
+    with stages.within("llm"):
+        llm, tokenizer = load_model_from_safetensors(llm_path), Tokenizer(llm_path)
+    with stages.within("whisper"):
+        whisper = WhisperModel.from_pretrained(whisper_path)
     return VoicePipeline(
-        WhisperModel.from_pretrained(whisper_path), llm, tts, tokenizer, system_prompt=system_prompt, voice=voice
+        whisper, llm, tts, tokenizer, system_prompt=system_prompt, voice=voice, contexts=contexts, **options
     )
