@@ -115,7 +115,7 @@ def main() -> int:
     worst = loudest = 0.0
     for i, sentence in enumerate(SENTENCES[: arguments.first]):
         name, speed = VOICES[i % len(VOICES)], SPEEDS[i % len(SPEEDS)]
-        said = voice.synthesize(sentence, voice=name, speed=speed, normalize=False)
+        said = voice.synthesize(sentence, voice=name, speed=speed, limit_peak=False)
         samples = resample_audio(said.audio, 24000, 16000)
         heard = ears.transcribe(samples.to_numpy(), 16000, language="en").text.strip()
         wanted, got = words(sentence, tokenizer), words(heard, tokenizer)

@@ -36,7 +36,7 @@ CONFIG = {
 }
 
 
-def shapes():
+def shapes(positions=20):
     """The tensors by name."""
     out = {}
 
@@ -79,7 +79,7 @@ def shapes():
                 linear(f"{name}.adain{k}.{j}.fc", 2 * channels, STYLE)
                 out[f"{name}.alpha{k}.{j}"] = (1, channels, 1)
 
-    for kind, rows in (("word", TOKENS), ("position", 20), ("token_type", 2)):
+    for kind, rows in (("word", TOKENS), ("position", positions), ("token_type", 2)):
         out[f"bert.embeddings.{kind}_embeddings.weight"] = (rows, EMBEDDING)
     norm("bert.embeddings.LayerNorm", EMBEDDING)
     linear("bert.encoder.embedding_hidden_mapping_in", BERT, EMBEDDING)
@@ -125,11 +125,11 @@ def shapes():
     return out
 
 
-def write(folder, change=None):
+def write(folder, change=None, positions=20):
     """Writes config, weights and a voice; `change` may edit the arrays."""
     rng = np.random.default_rng(7)
     arrays = {}
-    for name, shape in shapes().items():
+    for name, shape in shapes(positions).items():
         values = rng.normal(size=shape) * 0.3
         if name.endswith(("gamma", "LayerNorm.weight", "layer_norm.weight", "weight_g")) or ".alpha" in name:
             values = 1 + 0.3 * values
@@ -139,7 +139,8 @@ def write(folder, change=None):
         change(arrays)
     folder.mkdir(exist_ok=True)
     save_safetensors(folder / "model.safetensors", {name: gp.from_numpy(v, device="cpu") for name, v in arrays.items()})
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+    config = {**CONFIG, "plbert": {**CONFIG["plbert"], "max_position_embeddings": positions}}
+    (folder / "config.json").write_text(json.dumps(config))
     (folder / "voices").mkdir(exist_ok=True)
     rng.normal(size=(510, 1, 256)).astype("<f4").tofile(folder / "voices" / "af_one.bin")
     return folder

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pygpukit as gp
+from pygpukit._core._tts import language_of
 from pygpukit.cli import main
 from pygpukit.tts import (
     KokoroConfig,
@@ -23,6 +24,7 @@ from pygpukit.tts import (
     to_wav,
 )
 from pygpukit.tts.kokoro import AudioBuffer, get_weight_info, layers, print_weight_summary
+from pygpukit.tts.kokoro import model as kokoro_model
 
 
 @pytest.fixture(scope="module")
@@ -96,13 +98,15 @@ def test_voices(model, folder, tmp_path):
     assert not np.array_equal(first, model.synthesize("Yes.", voice="am_adam").to_numpy())
     path = str(folder / "voices" / "bf_emma.bin")
     np.testing.assert_array_equal(first, model.synthesize("Yes.", voice=path).to_numpy())
-    assert model.current_voice == "af_heart"
+    assert model.current_voice == "af_heart" == model.load_voice("af_heart")
     with pytest.raises(KeyError, match="no voice 'nobody'.*af_heart"):
         model.set_voice("nobody")
     for content, reason in ((b"short", "must have 522240 bytes"), (b"\xff" * 522240, "not finite")):
         (tmp_path / "bad.bin").write_bytes(content)
         with pytest.raises(ValueError, match=reason):
             model.load_voice(str(tmp_path / "bad.bin"))
+        with pytest.raises(ValueError, match=reason):
+            model.synthesize("Yes.", voice=str(tmp_path / "bad.bin"))
         with pytest.raises(ValueError, match=reason):
             load_voice_embedding(tmp_path / "bad.bin")
 
@@ -118,15 +122,41 @@ def test_stream_begins_with_the_first_clause(model):
     text = "Good morning, my dear friend. Yes."
     chunks = model.generate_stream(text, chunk_size=4000)
     first = next(chunks)
-    assert first.shape == (4000,)
-    rest = [chunk.to_numpy() for chunk in chunks]
-    pieces = [model.synthesize("", phonemes=p).to_numpy() for p, _ in model._speaker.script(text, soon=True).pieces]
-    assert len(pieces) == 2
-    joined = np.concatenate([first.to_numpy(), *rest])
-    assert joined.size == sum(piece.size for piece in pieces)
-    np.testing.assert_array_equal(joined[: pieces[0].size], pieces[0])
-    with pytest.raises(ValueError, match="chunk_size must be positive"):
-        model.generate_stream("a", chunk_size=0)
+    assert isinstance(first, AudioBuffer)
+    assert first.data.shape == (4000,) and first.sample_rate == 24000
+    joined = np.concatenate([first.to_numpy(), *(chunk.to_numpy() for chunk in chunks)])
+    speaker = model._speaker
+    script, voice = speaker.script(text, soon=True), speaker.voice("af_heart")
+    assert len(script) == 2
+    pieces = [speaker.say(script, voice, piece=i).to_numpy() for i in range(2)]
+    np.testing.assert_array_equal(joined, np.concatenate(pieces))
+    for wrong in (0, -1, 2.5):
+        with pytest.raises(ValueError, match="chunk_size must be a positive integer"):
+            model.generate_stream("a", chunk_size=wrong)
+
+
+def test_the_first_chunk_comes_before_the_rest_is_made(folder):
+    class Counting:
+        def __init__(self, speaker):
+            self.speaker, self.made = speaker, []
+
+        def __getattr__(self, name):
+            return getattr(self.speaker, name)
+
+        def say(self, *arguments):
+            self.made.append(arguments[-1])
+            return self.speaker.say(*arguments)
+
+    model = KokoroModel.from_pretrained(folder, dtype="float32")
+    model._speaker = Counting(model._speaker)
+    one = model.generate_stream("Good morning, my dear friend. Yes.")
+    next(one)
+    assert model._speaker.made == [0]
+    other = model.generate_stream("No.")  # begun later, over sooner
+    assert len(list(other)) > 1
+    assert model._speaker.made == [0, 0]
+    assert len(list(one)) > 1
+    assert model._speaker.made == [0, 0, 1]
 
 
 def test_two_streams_go_on_together(model):
@@ -141,31 +171,95 @@ def test_two_streams_go_on_together(model):
     np.testing.assert_array_equal(no, model.synthesize("No.").to_numpy())
 
 
-def test_long_texts_join_without_a_click(model):
-    words = "one two three four five six seven. " * 20
-    script = model._speaker.script(words)
-    assert len(script) == 2
-    assert max(len(ids) for _, ids in script.pieces) <= 510
-    short = model._speaker.script_of_phonemes("w\u02c8\u028cn. t\u02c8u.")
-    voice = model._speaker.voice("af_heart")
-    alone = model._speaker.say(short, voice).to_numpy()
-    twice = concatenate_audio([alone, alone]).to_numpy()
-    join = np.abs(np.diff(twice))[alone.size - 1]
-    assert join < 1e-3 < np.abs(np.diff(alone)).max()
-    assert alone[0] == pytest.approx(0, abs=1e-3) == pytest.approx(alone[-1], abs=1e-3)
-
-
-@pytest.mark.parametrize("text", ["", " \n", "\U0001f600", "\u041f\u0440\u0438", "...", "?!", "\x00\x01", "((("])
+@pytest.mark.parametrize("text", ["", " \n", "\U0001f600", "\u041f\u0440\u0438", "...", "?!", "\x00\x01", "(((", "\ud800\udfff"])
 def test_nothing_to_say_is_an_error(model, text):
     with pytest.raises(ValueError, match="nothing that can be spoken"):
         model.synthesize(text)
     assert list(model.generate_stream(text)) == []
 
 
+def test_normalize_is_of_the_text(model):
+    assert model.synthesize("It is 5 pm.").text == "It is five P.M."
+    plain = model.synthesize("It is 5 pm.", normalize=False)
+    assert plain.text == "It is 5 pm." and plain.skipped == ["5"]
+    said = model.synthesize("It is pm.", normalize=False)
+    np.testing.assert_array_equal(plain.to_numpy(), said.to_numpy())
+    chunks = model.generate_stream("It is 5 pm.", normalize=False)
+    np.testing.assert_array_equal(np.concatenate([chunk.to_numpy() for chunk in chunks]), said.to_numpy())
+
+
+def test_the_language_is_that_of_the_voices(model, folder, tmp_path):
+    assert model.lang == "a"
+    for voice, lang in (("bf_emma", "b"), ("bm_george+bf_emma", "b"), ("bf_emma+af_heart", "a"), ("bob", "a"),
+                        ("af_heart", "a"), ("/b/af_heart.bin", "a"), ("b/bf_emma.bin", "b")):  # fmt: skip
+        assert language_of(voice) == lang, voice
+    data = (folder / "voices" / "af_heart.bin").read_bytes()
+    (tmp_path / "bella.bin").write_bytes(data)
+    american = model.synthesize("Hot water.").phonemes
+    assert model.synthesize("Hot water.", voice=str(tmp_path / "bella.bin")).phonemes == american
+    british = model.synthesize("Hot water.", voice="bf_emma").phonemes
+    assert british != american
+    spoken = KokoroModel.from_pretrained(folder, dtype="float32", lang="b")
+    assert spoken.lang == "b" and spoken.synthesize("Hot water.").phonemes == british
+    with pytest.raises(ValueError, match="lang must be 'a'"):
+        KokoroModel.from_pretrained(folder, lang="c")
+
+
+def test_other_front_ends_are_passed_through(folder, monkeypatch):
+    given = {}
+
+    class Other:
+        def __init__(self, **options):
+            given.update(options)
+
+        def text_to_phonemes(self, text):
+            return "j\u02c8\u025bs"
+
+    monkeypatch.setattr(kokoro_model, "KokoroTokenizer", Other)
+    for option in ("use_misaki", "use_espeak"):
+        model = KokoroModel.from_pretrained(folder, "bf_emma", "float32", **{option: True})
+        assert given[option] and given["lang"] == "b" and (given["lexicons"] / "us_gold.json").is_file()
+        assert model.synthesize("What is it?").phonemes == "j\u02c8\u025bs"
+
+
 def test_what_is_not_spoken_is_told(model):
     said = model.synthesize("Hi \U0001f600.")
     assert said.skipped == ["\U0001f600"]
     assert model.synthesize("", phonemes="h\u02c8I7").skipped == ["7"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"seed": -1}, ValueError, r"synthesize: seed must be 0 to 2\*\*64 - 1, or None, got -1"),
+        ({"seed": 2**64}, ValueError, "seed must be 0 to"),
+        ({"seed": 1.5}, TypeError, "seed must be an integer or None, got .*float"),
+        ({"speed": "x"}, TypeError, "synthesize: speed must be a number, got .*str"),
+        ({"speed": None}, TypeError, "speed must be a number"),
+        ({"speed": float("nan")}, ValueError, "speed must be 0.1 to 10, got nan"),
+        ({"speed": 0}, ValueError, "speed must be 0.1 to 10"),
+        ({"voice": "nobody"}, KeyError, "no voice 'nobody'"),
+        ({"voice": ""}, KeyError, "no voice ''"),
+    ],
+)
+def test_options_that_are_not_possible(model, arguments, error, message):
+    with pytest.raises(error, match=message):
+        model.synthesize("Yes.", **arguments)
+    with pytest.raises(error, match=message):
+        model.generate_stream("Yes.", **arguments)
+
+
+@pytest.mark.parametrize("text", [None, 5, b"Yes."])
+def test_a_text_is_a_str(model, text):
+    with pytest.raises(TypeError, match="synthesize: text must be a str, got"):
+        model.synthesize(text)
+    with pytest.raises(TypeError, match="synthesize: text must be a str, got"):
+        model.generate_stream(text)
+
+
+def test_half_characters_are_skipped(model):
+    yes = model.synthesize("Yes.")
+    assert model.synthesize("Yes\ud800.").phonemes == yes.phonemes
 
 
 def test_audio_helpers(tmp_path):
@@ -244,3 +338,14 @@ def test_commands(folder, tmp_path, capsys):
     assert main(["speak", "", "--model", str(folder)]) == 1
     assert main(["speak", "Yes.", "--voice", "nobody", "--model", str(folder)]) == 1
     assert "no voice 'nobody'" in capsys.readouterr().err
+    assert main(["speak", "Yes.", "--seed", "-1", "--model", str(folder), "-o", str(out)]) == 1
+    assert "seed must be 0 to 2**64 - 1" in capsys.readouterr().err
+    assert main(["speak", "Yes.", "--speed", "0", "--model", str(folder), "-o", str(out)]) == 1
+    assert "speed must be 0.1 to 10" in capsys.readouterr().err
+    written = out.read_bytes()
+    assert main(["speak", "\ud800", "--model", str(folder), "-o", str(out)]) == 1
+    assert "nothing that can be spoken" in capsys.readouterr().err and out.read_bytes() == written
+    options = ["--device", "cpu", "--lang", "b", "--model", str(folder), "-o", str(out)]
+    assert main(["speak", "Hot.", *options]) == 0
+    assert "\u0252" in capsys.readouterr().out  # a British vowel
+    assert main(["speak", "Yes.", "--device", "cuda:99", "--model", str(folder), "-o", str(out)]) == 1

@@ -9,6 +9,9 @@
 #include "gpukit/models/tts/albert.h"
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/embedding/embedding.h"
+#include "gpukit/ops/manipulate/manipulate.h"
+#include "gpukit/runtime/session.h"
+#include "gpukit/runtime/stream_group.h"
 
 namespace gpukit::tts {
 
@@ -75,61 +78,139 @@ Array ids_array(std::span<const int32_t> ids, Device device) {
   return from_host(ids.data(), {static_cast<int64_t>(ids.size())}, DType::int32, device);
 }
 
+/// A stream for each request, so that they run beside each other; one request stays on the current one.
+class Lanes {
+ public:
+  Lanes(Device device, size_t count) : device_(device) {
+    if (count < 2 || device.kind != DeviceKind::cuda) return;
+    for (size_t i = 0; i < count; ++i) {
+      sessions_.push_back(runtime::current_session().with_stream(runtime::new_stream(device, 0)));
+      order_after_current(i);
+    }
+  }
+
+  template <typename F>
+  void run(size_t i, const F& work) const {
+    if (sessions_.empty()) return work();
+    const runtime::SessionGuard guard(sessions_[i]);
+    work();
+  }
+  /// The current stream goes on after all of them.
+  void join() const {
+    for (const runtime::Session& session : sessions_)
+      runtime::order_after(*runtime::resolve(session.streams.front()), *runtime::borrow_stream(device_));
+  }
+
+ private:
+  void order_after_current(size_t i) const {
+    for (const std::shared_ptr<driver::Stream>& stream : sessions_[i].streams)
+      if (stream->device() == device_)
+        runtime::order_after(*runtime::borrow_stream(device_), *runtime::resolve(stream));
+  }
+
+  Device device_;
+  std::vector<runtime::Session> sessions_;
+};
+
 }  // namespace
 
-Utterance Kokoro::say(std::span<const int32_t> ids, std::span<const float> style, double speed, const NoiseSeed& noise,
-                      KokoroStages* stages) const {
-  constexpr const char* kOp = "Kokoro::say";
-  const Networks& net = *networks_;
-  const auto count = static_cast<int64_t>(ids.size());
-  if (count == 0 || count > net.config.max_phonemes())
-    throw ArgumentError(kOp, "ids", "have 1 to " + std::to_string(net.config.max_phonemes()) + " phonemes",
-                        std::to_string(count));
-  if (std::any_of(ids.begin(), ids.end(), [&](int32_t id) { return id < 0 || id >= net.config.n_token; }))
-    throw ArgumentError(kOp, "ids", "be below " + std::to_string(net.config.n_token), "another id");
-  if (static_cast<int64_t>(style.size()) != kStyleWidth)
-    throw ShapeError(kOp, "style", "have 256 values", std::to_string(style.size()));
-  if (!(speed >= 0.1 && speed <= 10)) throw ArgumentError(kOp, "speed", "be 0.1 to 10", std::to_string(speed));
+/// What the first half of the networks gives, on the device.
+struct Kokoro::Pending {
+  Array bert, encoded, d, durations, text, prosody_styles, decoder_style;
+};
 
+void Kokoro::check(const Request& r) const {
+  constexpr const char* kOp = "Kokoro::say";
+  const KokoroConfig& c = config();
+  const auto count = static_cast<int64_t>(r.ids.size());
+  if (count == 0 || count > c.max_phonemes())
+    throw ArgumentError(kOp, "ids", "have 1 to " + std::to_string(c.max_phonemes()) + " phonemes",
+                        std::to_string(count));
+  if (std::any_of(r.ids.begin(), r.ids.end(), [&](int32_t id) { return id < 0 || id >= c.n_token; }))
+    throw ArgumentError(kOp, "ids", "be below " + std::to_string(c.n_token), "another id");
+  if (static_cast<int64_t>(r.style.size()) != kStyleWidth)
+    throw ShapeError(kOp, "style", "have 256 values", std::to_string(r.style.size()));
+  if (!(r.speed >= 0.1 && r.speed <= 10)) throw ArgumentError(kOp, "speed", "be 0.1 to 10", std::to_string(r.speed));
+}
+
+Kokoro::Pending Kokoro::begin(const Request& request) const {
+  const Networks& net = *networks_;
   std::vector<int32_t> padded(1, 0);
-  padded.insert(padded.end(), ids.begin(), ids.end());
+  padded.insert(padded.end(), request.ids.begin(), request.ids.end());
   padded.push_back(0);
   const Array tokens = ids_array(padded, device());
   const int64_t half = net.config.style_dim;
-  const Array both = astype(from_host(style.data(), {1, kStyleWidth}, DType::float32, device()), dtype());
-  const Array decoder_style = both.narrow(1, 0, half), prosody_style = both.narrow(1, half, half);
+  const Array both = astype(from_host(request.style.data(), {1, kStyleWidth}, DType::float32, device()), dtype());
+  const Array prosody_style = both.narrow(1, half, half);
+  Pending out;
+  out.decoder_style = both.narrow(1, 0, half);
+  out.prosody_styles = net.prosody.styles(prosody_style);
+  out.bert = net.albert(tokens);
+  out.encoded = net.encoder(out.bert);
+  out.d = net.prosody.encode(out.encoded, prosody_style, out.prosody_styles);
+  out.durations = net.prosody.durations(out.d);
+  out.text = net.text(tokens);
+  return out;
+}
 
-  const Array prosody_styles = net.prosody.styles(prosody_style);
-  const Array bert = net.albert(tokens);
-  const Array encoded = net.encoder(bert);
-  const Array d = net.prosody.encode(encoded, prosody_style, prosody_styles);
-  const Array durations = net.prosody.durations(d);
-  const Array text = net.text(tokens);
-
+Utterance Kokoro::end(const Request& request, const Pending& pending, std::span<const float> durations,
+                      KokoroStages* stages) const {
+  const Networks& net = *networks_;
   Utterance out;
-  out.unrounded.resize(padded.size());
-  to_host(out.unrounded.data(), durations, kOp);
-  for (float& frames : out.unrounded) frames = static_cast<float>(frames / speed);
+  for (const float frames : durations) out.unrounded.push_back(static_cast<float>(frames / request.speed));
   Alignment alignment = align(out.unrounded);
   out.frames = std::move(alignment.frames);
 
   const Array steps = ids_array(alignment.steps, device());
-  const Prosody::Curves curves = net.prosody.curves(embedding(d, steps), prosody_styles);
-  const Array aligned = embedding(text, steps).expand_dims(0).permute({0, 2, 1});
-  const Array decoder_styles = net.decoder.styles(decoder_style);
+  const Prosody::Curves curves = net.prosody.curves(embedding(pending.d, steps), pending.prosody_styles);
+  const Array aligned = embedding(pending.text, steps).expand_dims(0).permute({0, 2, 1});
+  const Array decoder_styles = net.decoder.styles(pending.decoder_style);
   const Decoder::Features features = net.decoder.features(aligned, curves, decoder_styles);
   const int64_t points = curves.f0.shape(2);
   const Array f0 = astype(curves.f0, DType::float32).reshape_view({points});
-  out.audio = net.decoder.generator()(features.decoded, f0, decoder_styles, noise);
+  out.audio = net.decoder.generator()(features.decoded, f0, decoder_styles, request.noise);
   if (stages != nullptr)
-    *stages = {bert,
-               encoded,
-               d,
+    *stages = {pending.bert,
+               pending.encoded,
+               pending.d,
                f0,
                astype(curves.energy, DType::float32).reshape_view({points}),
-               text,
+               pending.text,
                features.encoded.squeeze(0),
                features.decoded.squeeze(0)};
+  return out;
+}
+
+Utterance Kokoro::say(const Request& request, KokoroStages* stages) const {
+  check(request);
+  const Pending pending = begin(request);
+  std::vector<float> durations(request.ids.size() + 2);
+  to_host(durations.data(), pending.durations, "Kokoro::say");
+  return end(request, pending, durations, stages);
+}
+
+std::vector<Utterance> Kokoro::say(std::span<const Request> requests) const {
+  if (requests.empty()) return {};
+  for (const Request& request : requests) check(request);
+  const Lanes lanes(device(), requests.size());
+  std::vector<Pending> pending(requests.size());
+  std::vector<Array> counts;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    lanes.run(i, [&] { pending[i] = begin(requests[i]); });
+    counts.push_back(pending[i].durations);
+  }
+  lanes.join();
+  const Array all = concat(counts);
+  std::vector<float> durations(static_cast<size_t>(all.size()));
+  to_host(durations.data(), all, "Kokoro::say");
+  std::vector<Utterance> out(requests.size());
+  std::span<const float> left = durations;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const size_t steps = requests[i].ids.size() + 2;
+    lanes.run(i, [&] { out[i] = end(requests[i], pending[i], left.first(steps), nullptr); });
+    left = left.subspan(steps);
+  }
+  lanes.join();
   return out;
 }
 

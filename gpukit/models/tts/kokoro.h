@@ -37,14 +37,28 @@ class Kokoro {
   Device device() const;
   DType dtype() const;
 
-  /// ids without pads, at most config().max_phonemes(); `style` has kStyleWidth values; `speed` is 0.1 to 10. Waits
-  /// once, for the durations, which decide how much follows. The same arguments give the same bits. Throws
+  /// ids without pads, at most config().max_phonemes(); `style` has kStyleWidth values; `speed` is 0.1 to 10.
+  struct Request {
+    std::span<const int32_t> ids;
+    std::span<const float> style;
+    double speed = 1.0;
+    NoiseSeed noise = {};
+  };
+
+  /// Waits once, for the durations, which decide how much follows. The same arguments give the same bits. Throws
   /// ArgumentError, and Error where weights give no finite durations.
-  Utterance say(std::span<const int32_t> ids, std::span<const float> style, double speed = 1.0,
-                const NoiseSeed& noise = {}, KokoroStages* stages = nullptr) const;
+  Utterance say(const Request& request, KokoroStages* stages = nullptr) const;
+  /// Several of any lengths, each with the bits that it has alone. On a GPU they run beside each other, each on a
+  /// stream of its own, and are waited for once together; the current stream goes on behind all of them.
+  std::vector<Utterance> say(std::span<const Request> requests) const;
 
  private:
   struct Networks;
+  struct Pending;
+  void check(const Request& request) const;
+  Pending begin(const Request& request) const;
+  Utterance end(const Request& request, const Pending& pending, std::span<const float> durations,
+                KokoroStages* stages) const;
   explicit Kokoro(std::shared_ptr<const Networks> networks) : networks_(std::move(networks)) {}
   std::shared_ptr<const Networks> networks_;
 };

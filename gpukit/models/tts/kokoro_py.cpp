@@ -8,6 +8,7 @@
 #include "gpukit/models/tts/speech_audio.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/python/bind.h"
+#include "gpukit/python/state.h"
 
 namespace gpukit {
 namespace {
@@ -48,6 +49,39 @@ text::english::Dialect to_dialect(const std::string& lang) {
   throw ArgumentError("synthesize", "lang", "be 'a' (American) or 'b' (British English)", "'" + lang + "'");
 }
 
+/// The UTF-8 of a text; of half characters, bytes that are not UTF-8, which are skipped as unspoken.
+std::string to_words(const char* op, nb::handle value) {
+  if (!PyUnicode_Check(value.ptr())) return python::to_text(op, "text", value);
+  const nb::object bytes = nb::steal(PyUnicode_AsEncodedString(value.ptr(), "utf-8", "surrogatepass"));
+  if (!bytes.is_valid()) nb::raise_python_error();
+  return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+}
+
+double to_speed(nb::handle value) {
+  const double speed = PyFloat_AsDouble(value.ptr());
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    throw nb::type_error(("synthesize: speed must be a number, got " + python::class_of(value)).c_str());
+  }
+  if (!(speed >= 0.1 && speed <= 10)) throw ArgumentError("synthesize", "speed", "be 0.1 to 10", std::to_string(speed));
+  return speed;
+}
+
+std::optional<uint64_t> to_seed(nb::handle value) {
+  if (value.is_none()) return std::nullopt;
+  const nb::object number = nb::steal(PyNumber_Index(value.ptr()));
+  if (!number.is_valid()) {
+    PyErr_Clear();
+    throw nb::type_error(("synthesize: seed must be an integer or None, got " + python::class_of(value)).c_str());
+  }
+  const uint64_t seed = PyLong_AsUnsignedLongLong(number.ptr());
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    throw ArgumentError("synthesize", "seed", "be 0 to 2**64 - 1, or None", nb::cast<std::string>(nb::str(number)));
+  }
+  return seed;
+}
+
 tts::Cut to_cut(bool soon) { return soon ? tts::Cut::soon : tts::Cut::whole; }
 
 void bind_networks(nb::module_& m) {
@@ -73,12 +107,29 @@ void bind_networks(nb::module_& m) {
           [](const Kokoro& self, const std::vector<int32_t>& ids, const std::vector<float>& style, double speed,
              std::optional<uint64_t> seed) -> nb::typed<nb::tuple, Array, AnyList, AnyList, AnyDict> {
             KokoroStages stages;
-            Utterance said =
-                in_scope([&] { return self.say(ids, style, speed, {.seed = seed, .offset = 0}, &stages); });
+            Utterance said = in_scope([&] {
+              return self.say({ids, style, speed, {.seed = seed, .offset = 0}}, &stages);
+            });
             return nb::make_tuple(wrap(std::move(said.audio)), said.frames, said.unrounded, stages_dict(stages));
           },
           "ids"_a, "style"_a, "speed"_a = 1.0, "seed"_a = nb::none(),
-          "(audio, frames, frames before rounding, what the networks hand on) of ids without pads.");
+          "(audio, frames, frames before rounding, what the networks hand on) of ids without pads.")
+      .def(
+          "say_all",
+          [](const Kokoro& self, const std::vector<std::vector<int32_t>>& ids,
+             const std::vector<std::vector<float>>& styles, double speed,
+             std::optional<uint64_t> seed) -> nb::typed<nb::list, Array> {
+            if (ids.size() != styles.size())
+              throw ArgumentError("Kokoro::say", "styles", "be as many as ids", std::to_string(styles.size()));
+            std::vector<Kokoro::Request> requests;
+            for (size_t i = 0; i < ids.size(); ++i)
+              requests.push_back({ids[i], styles[i], speed, {.seed = seed, .offset = 0}});
+            nb::list out;
+            for (Utterance& said : in_scope([&] { return self.say(requests); }))
+              out.append(wrap(std::move(said.audio)));
+            return out;
+          },
+          "ids"_a, "styles"_a, "speed"_a = 1.0, "seed"_a = nb::none(), "The audio of several, made beside each other.");
 }
 
 void bind_config(nb::module_& m) {
@@ -138,6 +189,9 @@ void bind_voices(nb::module_& m) {
       },
       "voice"_a, "The language of a voice by its name: a or b.");
   m.def(
+      "check_options", [](AnyObject speed, AnyObject seed) { to_speed(speed), static_cast<void>(to_seed(seed)); },
+      "speed"_a.none(), "seed"_a.none(), "TypeError or ValueError names the one that is not possible.");
+  m.def(
       "voice_names",
       [](PathArg folder) {
         const std::string where = to_path("voice_names", folder);
@@ -190,29 +244,31 @@ void bind_speaker(nb::module_& m) {
           "name"_a, "A voice by name, several joined by '+' for their mean, or a .bin file.")
       .def(
           "script",
-          [](const Speaker& self, StringArg text, StringArg lang, bool soon) {
-            const std::string words = to_text("script", "text", text);
-            const text::english::Dialect dialect = to_dialect(to_text("script", "lang", lang));
-            return in_scope([&] { return self.script(words, dialect, to_cut(soon)); });
+          [](const Speaker& self, StringArg text, StringArg lang, bool soon, bool normalize, int64_t most) {
+            const std::string words = to_words("synthesize", text);
+            const text::english::Dialect dialect = to_dialect(to_text("synthesize", "lang", lang));
+            return in_scope([&] { return self.script(words, dialect, to_cut(soon), normalize, most); });
           },
-          "text"_a, "lang"_a = "a", "soon"_a = false, "What a text sounds like; soon: with a short first piece.")
+          "text"_a.none(), "lang"_a = "a", "soon"_a = false, "normalize"_a = true, "most"_a = 0,
+          "What a text sounds like; soon: with a short first piece; normalize: numbers and signs as words; most: "
+          "phonemes of a piece, 0 for what the networks take.")
       .def(
           "script_of_phonemes",
           [](const Speaker& self, StringArg phonemes, bool soon) {
-            const std::string sounds = to_text("script_of_phonemes", "phonemes", phonemes);
+            const std::string sounds = to_text("synthesize", "phonemes", phonemes);
             return in_scope([&] { return self.script_of_phonemes(sounds, to_cut(soon)); });
           },
-          "phonemes"_a, "soon"_a = false, "The same of phonemes.")
+          "phonemes"_a.none(), "soon"_a = false, "The same of phonemes.")
       .def(
           "say",
-          [](const Speaker& self, const Script& script, const Voice& voice, double speed, std::optional<uint64_t> seed,
+          [](const Speaker& self, const Script& script, const Voice& voice, AnyObject speed, AnyObject seed,
              bool limit_peak, std::optional<int64_t> piece) {
-            const tts::SpeechOptions options{speed, seed, limit_peak};
+            const tts::SpeechOptions options{to_speed(speed), to_seed(seed), limit_peak};
             return wrap(in_scope(
                 [&] { return piece ? self.say(script, *piece, voice, options) : self.say(script, voice, options); }));
           },
-          "script"_a, "voice"_a, "speed"_a = 1.0, "seed"_a = 0, "limit_peak"_a = true, "piece"_a = nb::none(),
-          "float32 samples of a script, or of one of its pieces.");
+          "script"_a, "voice"_a, "speed"_a.none() = 1.0, "seed"_a.none() = 0, "limit_peak"_a = true,
+          "piece"_a = nb::none(), "float32 samples of a script, or of one of its pieces.");
 }
 
 void bind_speech_audio(nb::module_& m) {

@@ -1,8 +1,10 @@
 #include "gpukit/models/tts/speech_audio.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
+#include "gpukit/array/host.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/create/create.h"
 #include "gpukit/ops/elementwise/binary.h"
@@ -43,6 +45,21 @@ Array join_audio(std::span<const Array> parts, int64_t gap) {
     all.push_back(part);
   }
   return concat(all);
+}
+
+Extent extent_of_sound(const Array& x) {
+  constexpr const char* kOp = "extent_of_sound";
+  constexpr float kSilent = 0.01f;  // of the peak
+  check_samples(kOp, x);
+  std::vector<float> samples(static_cast<size_t>(x.shape(0)));
+  to_host(samples.data(), x, kOp);
+  float peak = 0;
+  for (const float s : samples) peak = std::max(peak, std::abs(s));
+  const auto loud = [&](float s) { return std::abs(s) > kSilent * peak; };
+  const auto first = std::find_if(samples.begin(), samples.end(), loud);
+  if (first == samples.end()) return {0, x.shape(0)};
+  const auto last = std::find_if(samples.rbegin(), samples.rend(), loud);
+  return {first - samples.begin(), last.base() - samples.begin()};
 }
 
 void limit_peak(const Array& x) {

@@ -12,6 +12,12 @@ namespace gpukit::tts {
 void fade_ends(const Array& x, int64_t samples);
 /// One after the other with `gap` zeros between. Throws ArgumentError for none, ShapeError, DTypeError, DeviceError.
 Array join_audio(std::span<const Array> parts, int64_t gap = 0);
+struct Extent {
+  int64_t begin, end;  // samples
+};
+/// Where x is louder than a hundredth of its peak, from the first such sample to the last; all of x where it is zero.
+/// Waits.
+Extent extent_of_sound(const Array& x);
 /// x divided by its peak where that is above 1, in place. On the device.
 void limit_peak(const Array& x);
 }  // namespace gpukit::tts

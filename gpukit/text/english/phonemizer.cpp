@@ -209,6 +209,26 @@ bool blank_at_end(std::string_view text) { return !text.empty() && (text.back() 
 
 bool blank_at_start(std::string_view text) { return !text.empty() && (text[0] == ' ' || text[0] == '\n'); }
 
+/// A text as it is; what is neither letters nor marks nor blanks is skipped.
+Normalized as_it_is(std::string_view given) {
+  Normalized out;
+  std::u32string text = decode_utf8(given);
+  for (char32_t& c : text) {
+    if (c == U'\u2019') c = U'\'';
+    const bool blank = c == U' ' || c == U'\n' || c == U'\t' || c == U'\r' || c == 0xa0;
+    if (!blank && !is_letter(c) && !is_spoken_mark(c) && c != U'\'' && c != U'-') {
+      std::string mark = encode_utf8(std::u32string_view(&c, 1));
+      if (std::find(out.skipped.begin(), out.skipped.end(), mark) == out.skipped.end())
+        out.skipped.push_back(std::move(mark));
+      c = U' ';
+    } else if (blank) {
+      c = U' ';
+    }
+  }
+  out.text = encode_utf8(text);
+  return out;
+}
+
 }  // namespace
 
 std::string normalize_around_overrides(std::string_view text) {
@@ -225,7 +245,7 @@ std::string normalize_around_overrides(std::string_view text) {
   return out;
 }
 
-Pronunciation Phonemizer::operator()(std::string_view text) const {
+Pronunciation Phonemizer::operator()(std::string_view text, bool normalise) const {
   Pronunciation result;
   std::vector<Token> tokens;
   bool blank = false;
@@ -240,14 +260,14 @@ Pronunciation Phonemizer::operator()(std::string_view text) const {
       blank = false;
       continue;
     }
-    Normalized part = normalize(span.text);
+    Normalized part = normalise ? normalize(span.text) : as_it_is(span.text);
     add_tokens(tokens, decode_utf8(part.text), blank || blank_at_start(span.text));
     for (std::string& mark : part.skipped)
       if (std::find(result.skipped.begin(), result.skipped.end(), mark) == result.skipped.end())
         result.skipped.push_back(std::move(mark));
     blank = blank_at_end(span.text);
   }
-  result.text = normalize_around_overrides(text);
+  result.text = normalise ? normalize_around_overrides(text) : encode_utf8(decode_utf8(text));
   Speaker(*lexicon_, tokens, result.guessed).run();
 
   std::u32string found, all;

@@ -30,8 +30,9 @@ class Phonemizer {
   Phonemizer(std::shared_ptr<const Lexicon> lexicon, Dialect dialect)
       : lexicon_(std::move(lexicon)), dialect_(dialect) {}
 
-  /// Never throws for any text; time and memory grow with its length.
-  Pronunciation operator()(std::string_view text) const;
+  /// Never throws for any text; time and memory grow with its length. Without `normalise` the text is taken as words
+  /// already: digits and signs are skipped.
+  Pronunciation operator()(std::string_view text, bool normalise = true) const;
   Dialect dialect() const { return dialect_; }
   const Lexicon& lexicon() const { return *lexicon_; }
 

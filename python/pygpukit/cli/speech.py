@@ -29,13 +29,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--phonemes", action="store_true", help="TEXT is phonemes")
     parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32")
     parser.add_argument("--lexicons", metavar="FOLDER", help="us_gold.json, us_silver.json, if not beside the model")
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1 (the GPU if there is one)")
+    parser.add_argument("--lang", choices=("a", "b"), help="American or British English (as the voice)")
+    parser.add_argument("--use-misaki", action="store_true", help="phonemes of the package misaki")
+    parser.add_argument("--use-espeak", action="store_true", help="phonemes of the program espeak-ng")
     add_model(parser)
 
 
 def speak(arguments: argparse.Namespace) -> int:
     from pygpukit.tts import KokoroModel
 
-    model = KokoroModel.from_pretrained(arguments.model, arguments.voice, arguments.dtype, lexicons=arguments.lexicons)
+    model = KokoroModel.from_pretrained(
+        arguments.model,
+        arguments.voice,
+        arguments.dtype,
+        device=arguments.device,
+        lexicons=arguments.lexicons,
+        lang=arguments.lang,
+        use_misaki=arguments.use_misaki,
+        use_espeak=arguments.use_espeak,
+    )
     start = time.perf_counter()
     phonemes = arguments.text if arguments.phonemes else None
     said = model.synthesize(arguments.text, speed=arguments.speed, seed=arguments.seed, phonemes=phonemes)

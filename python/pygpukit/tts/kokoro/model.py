@@ -6,14 +6,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-import pygpukit as gp
 from pygpukit._core import _tts
 from pygpukit.tts.kokoro.audio import AudioBuffer, to_wav
 from pygpukit.tts.kokoro.config import KokoroConfig
+from pygpukit.tts.kokoro.tokenizer import KokoroTokenizer
 from pygpukit.typing import DeviceLike, DTypeLike, PathLike
 
 __all__ = ["KokoroModel", "SynthesisResult"]
@@ -43,13 +44,31 @@ class SynthesisResult:
 
 
 class KokoroModel:
-    """Kokoro with one voice at a time. Calls from several threads, and streams in turn, do not disturb each other."""
+    """Kokoro with one voice at a time. Calls from several threads, and streams in turn, do not disturb each other.
 
-    def __init__(self, speaker: _tts.Speaker, voice: str) -> None:
+    ``lang`` is "a" (American) or "b" (British English); None: that of the voice by its name. ``use_misaki`` and
+    ``use_espeak`` take phonemes as KokoroTokenizer does: of the package misaki, or of the program espeak-ng.
+    """
+
+    def __init__(
+        self,
+        speaker: _tts.Speaker,
+        voice: str,
+        *,
+        lang: str | None = None,
+        use_misaki: bool = False,
+        use_espeak: bool = False,
+    ) -> None:
         self._speaker = speaker
         self._voices: dict[str, _tts.Voice] = {}
+        self._tokenizers: dict[str, KokoroTokenizer] = {}
         self._rate: int = json.loads(speaker.networks.config_json)["sample_rate"]
+        self._lang, self._use_misaki, self._use_espeak = lang, use_misaki, use_espeak
         self.set_voice(voice)
+        if use_misaki or use_espeak:
+            self._tokenizer(self._language(voice))
+        elif lang is not None:
+            speaker.script("", lang)
 
     @classmethod
     def from_pretrained(
@@ -61,12 +80,16 @@ class KokoroModel:
         *,
         device: DeviceLike | None = None,
         lexicons: PathLike | None = None,
+        lang: str | None = None,
+        use_misaki: bool = False,
+        use_espeak: bool = False,
     ) -> KokoroModel:
         """Of a folder with config.json, SafeTensors and voices.
 
         ``lexicons`` is a folder with us_gold.json and us_silver.json; by default they are looked for beside the model.
         """
-        model = cls(_tts.Speaker.open(path, device, dtype, lexicons), voice)
+        speaker = _tts.Speaker.open(path, device, dtype, lexicons)
+        model = cls(speaker, voice, lang=lang, use_misaki=use_misaki, use_espeak=use_espeak)
         for name in model.available_voices if load_all_voices else ():
             model.load_voice(name)
         return model
@@ -82,6 +105,11 @@ class KokoroModel:
         return self._rate
 
     @property
+    def lang(self) -> str:
+        """The language of calls that name no voice: "a" or "b"."""
+        return self._language(self._current)
+
+    @property
     def available_voices(self) -> list[str]:
         """Names of the voices beside the model."""
         return self._speaker.voices
@@ -91,15 +119,15 @@ class KokoroModel:
         """The voice of calls that name none."""
         return self._current
 
-    def load_voice(self, name: str) -> None:
-        """Reads a voice: a name, several joined by "+" for their mean, or the path of a .bin file."""
+    def load_voice(self, name: str) -> str:
+        """Reads a voice and returns its name: one, several joined by "+" for their mean, or the path of a .bin file."""
         if name not in self._voices:
             self._voices[name] = self._speaker.voice(name)
+        return name
 
     def set_voice(self, name: str) -> None:
         """Makes a voice the one of calls that name none."""
-        self.load_voice(name)
-        self._current = name
+        self._current = self.load_voice(name)
 
     def synthesize(
         self,
@@ -110,19 +138,33 @@ class KokoroModel:
         *,
         seed: int | None = 0,
         phonemes: str | None = None,
+        limit_peak: bool = True,
     ) -> SynthesisResult:
         """Speech of a text. The same arguments give the same samples.
 
-        ``normalize`` scales what would be louder than full scale. ``seed`` is that of the noise in the voice; None is
-        without. ``phonemes`` are said instead of the text's. ValueError where nothing can be said.
+        ``normalize`` writes numbers, dates, money and signs of the text as words; without it they are skipped. ``seed``
+        is that of the noise in the voice; None is without. ``phonemes`` are said instead of the text's. ``limit_peak``
+        scales what would be louder than full scale. ValueError where nothing can be said.
         """
-        script, loaded = self._script(text, voice, phonemes, soon=False)
-        samples = self._speaker.say(script, loaded, speed, seed, normalize)
+        script, loaded = self._script(text, voice, phonemes, soon=False, normalize=normalize)
+        samples = self._speaker.say(script, loaded, speed, seed, limit_peak)
         audio = AudioBuffer(samples, self._rate)
         seconds = samples.size / self._rate
         return SynthesisResult(audio, script.text or text, script.phonemes, seconds, script.guessed, script.skipped)
 
-    __call__ = synthesize
+    def __call__(
+        self,
+        text: str,
+        voice: str | None = None,
+        speed: float = 1.0,
+        normalize: bool = True,
+        *,
+        seed: int | None = 0,
+        phonemes: str | None = None,
+        limit_peak: bool = True,
+    ) -> SynthesisResult:
+        """synthesize."""
+        return self.synthesize(text, voice, speed, normalize, seed=seed, phonemes=phonemes, limit_peak=limit_peak)
 
     def generate_stream(
         self,
@@ -132,26 +174,38 @@ class KokoroModel:
         *,
         speed: float = 1.0,
         seed: int | None = 0,
-    ) -> Iterator[gp.GPUArray]:
-        """Samples in chunks, the first after the first clause. The last chunk of a piece may be shorter."""
-        if chunk_size < 1:
-            raise ValueError(f"generate_stream: chunk_size must be positive, got {chunk_size}")
-        script, loaded = self._script(text, voice, None, soon=True)
+        normalize: bool = True,
+    ) -> Iterator[AudioBuffer]:
+        """Sound in chunks of samples, the first after the first clause; nothing where nothing can be said.
+
+        The last chunk of a piece may be shorter.
+        """
+        if not isinstance(chunk_size, int) or chunk_size < 1:
+            raise ValueError(f"generate_stream: chunk_size must be a positive integer, got {chunk_size!r}")
+        _tts.check_options(speed, seed)
+        script, loaded = self._script(text, voice, None, soon=True, normalize=normalize)
         return self._chunks(script, loaded, chunk_size, speed, seed)
 
     def _chunks(
         self, script: _tts.Script, voice: _tts.Voice, chunk_size: int, speed: float, seed: int | None
-    ) -> Iterator[gp.GPUArray]:
+    ) -> Iterator[AudioBuffer]:
         for piece in range(len(script)):
             samples = self._speaker.say(script, voice, speed, seed, True, piece)
             for start in range(0, samples.size, chunk_size):
-                yield samples[start : start + chunk_size]
+                yield AudioBuffer(samples[start : start + chunk_size], self._rate)
 
     async def stream(
-        self, text: str, voice: str | None = None, chunk_size: int = 4800, *, speed: float = 1.0, seed: int | None = 0
-    ) -> AsyncIterator[gp.GPUArray]:
+        self,
+        text: str,
+        voice: str | None = None,
+        chunk_size: int = 4800,
+        *,
+        speed: float = 1.0,
+        seed: int | None = 0,
+        normalize: bool = True,
+    ) -> AsyncIterator[AudioBuffer]:
         """generate_stream for asyncio: other tasks run while a piece is made, streams of other texts too."""
-        chunks = self.generate_stream(text, voice, chunk_size, speed=speed, seed=seed)
+        chunks = self.generate_stream(text, voice, chunk_size, speed=speed, seed=seed, normalize=normalize)
         while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
             yield chunk
 
@@ -162,9 +216,27 @@ class KokoroModel:
         print(f"voice: {self.current_voice} of {', '.join(self.available_voices) or 'none'}")
         print(f"lexicons: {', '.join(filter(None, self._speaker.lexicons)) or 'none: words are said by spelling'}")
 
-    def _script(self, text: str, voice: str | None, phonemes: str | None, soon: bool) -> tuple[_tts.Script, _tts.Voice]:
-        name = self._current if voice is None else voice
-        self.load_voice(name)
+    def _language(self, voice: str) -> str:
+        return _tts.language_of(voice) if self._lang is None else self._lang
+
+    def _tokenizer(self, lang: str) -> KokoroTokenizer:
+        if lang not in self._tokenizers:
+            found = [Path(path).parent for path in self._speaker.lexicons if path]
+            self._tokenizers[lang] = KokoroTokenizer(
+                lang=lang,
+                use_misaki=self._use_misaki,
+                lexicons=found[0] if found else None,
+                use_espeak=self._use_espeak,
+            )
+        return self._tokenizers[lang]
+
+    def _script(
+        self, text: str, voice: str | None, phonemes: str | None, soon: bool, normalize: bool
+    ) -> tuple[_tts.Script, _tts.Voice]:
+        name = self.load_voice(self._current if voice is None else voice)
+        lang = self._language(name)
+        if phonemes is None and (self._use_misaki or self._use_espeak):
+            phonemes = self._tokenizer(lang).text_to_phonemes(text)
         if phonemes is not None:
             return self._speaker.script_of_phonemes(phonemes, soon), self._voices[name]
-        return self._speaker.script(text, _tts.language_of(name), soon), self._voices[name]
+        return self._speaker.script(text, lang, soon, normalize), self._voices[name]
