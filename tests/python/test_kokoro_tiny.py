@@ -8,9 +8,11 @@ import kokoro_tiny
 import numpy as np
 import pytest
 
+import pygpukit as gp
 from pygpukit._core._tts import Kokoro
 from pygpukit.cli import main
-from pygpukit.tts import KokoroModel, from_wav
+from pygpukit.tts import KokoroModel, from_wav, load_kokoro_weights
+from pygpukit.tts.kokoro import layers
 
 IDS = [50, 83, 54, 156, 31, 16, 62]
 
@@ -113,6 +115,60 @@ def test_a_damaged_voice_is_named(folder, tmp_path, capsys):
         assert main([*arguments, "--voice", name]) == 1
         assert reason in capsys.readouterr().err
     assert not (tmp_path / "o.wav").exists()
+
+
+def test_layers_are_views_of_the_networks(device, folder, style):
+    model = KokoroModel.from_pretrained(folder, "af_one", "float32", device=device)
+    audio, frames, _, stages = model.networks.say(IDS, style, 1.0, 5)
+    text = np.repeat(stages["text"].to_numpy(), frames, axis=0).T[None]
+    dec = layers.StyleEncoder(folder / "voices" / "af_one.bin")(len(IDS))
+    assert dec.shape == (1, 256) and dec.to_numpy().tolist() == [style]
+    half = dec[:, :128]
+    x = layers.Decoder(model)(gp.from_numpy(np.ascontiguousarray(text)), stages["f0"], stages["energy"], half)
+    np.testing.assert_array_equal(x[0].to_numpy(), stages["decoder_out"].to_numpy())
+    np.testing.assert_array_equal(layers.ISTFTNet(model)(x, stages["f0"], half, seed=5).to_numpy(), audio.to_numpy())
+    with pytest.raises(ValueError, match="ISTFTNet: F0 must have shape"):
+        layers.ISTFTNet(model)(x, stages["f0"][:-1], half)
+    with pytest.raises(ValueError, match="Decoder: style must have shape"):
+        layers.Decoder(model)(gp.from_numpy(text), stages["f0"], stages["energy"], dec)
+
+    weights = load_kokoro_weights(folder, "float32", device)[0]
+    ids = gp.from_numpy(np.array([[0, *IDS, 0]], "i4"))
+    encoded = layers.build_plbert_from_weights(weights, num_attention_heads=2, num_hidden_layers=3)(ids)
+    np.testing.assert_allclose(encoded[0].to_numpy(), stages["encoded"].to_numpy(), atol=2e-5)
+    with pytest.raises(KeyError, match=r"bert_encoder\.weight"):
+        layers.build_plbert_from_weights({k: v for k, v in weights.items() if not k.startswith("bert_encoder")})
+    assert layers.BertLayer is layers.ALBERTLayer
+
+
+def test_resblock_against_its_formula(device, rng):
+    channels, steps, taps = 3, 9, 3
+    arrays = {name: rng.normal(size=shape).astype("f4") for name, shape in {
+        "x": (1, channels, steps), "style": (1, 4), "w1": (channels, channels, taps), "w2": (channels, channels, taps),
+        "f1": (2 * channels, 4), "f2": (2 * channels, 4), "b": (2 * channels,), "a1": (1, channels, 1),
+        "a2": (1, channels, 1)}.items()}  # fmt: skip
+    g = {name: gp.from_numpy(value) for name, value in arrays.items()}
+    block = layers.ResBlock1d(
+        [layers.Conv1d(g["w1"], padding=1)], [layers.Conv1d(g["w2"], padding=1)],
+        [layers.AdaIN(g["f1"], g["b"])], [layers.AdaIN(g["f2"], g["b"])], [g["a1"]], [g["a2"]],
+    )  # fmt: skip
+    a = {name: value.astype("f8") for name, value in arrays.items()}
+
+    def norm(x, w):
+        values = (a["style"] @ w.T + a["b"])[..., None]
+        x = (x - x.mean(2, keepdims=True)) / np.sqrt(x.var(2, keepdims=True) + 1e-5)
+        return x * (1 + values[:, :channels]) + values[:, channels:]
+
+    def snake(x, alpha):
+        return x + np.sin(alpha * x) ** 2 / alpha
+
+    def conv(x, w):
+        padded = np.pad(x, ((0, 0), (0, 0), (1, 1)))
+        return sum(np.einsum("oc,bct->bot", w[:, :, k], padded[:, :, k : k + steps]) for k in range(taps))
+
+    t = conv(snake(norm(a["x"], a["f1"]), a["a1"]), a["w1"])
+    want = conv(snake(norm(t, a["f2"]), a["a2"]), a["w2"]) + a["x"]
+    np.testing.assert_allclose(block(g["x"], g["style"]).to_numpy(), want, rtol=1e-4, atol=1e-4)
 
 
 def test_damaged_weights(tmp_path, style):

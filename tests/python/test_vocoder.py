@@ -90,7 +90,51 @@ def test_spectrum_from_logs(device, rng, shape):
     np.testing.assert_array_equal(strided.to_numpy(), got)
 
 
+@pytest.mark.parametrize(("frames", "bins", "hop", "length"), [
+    (1, 2, 1, 1), (1, 11, 5, 3), (7, 11, 5, 30), (121, 11, 5, 600), (2001, 11, 5, 10000), (9, 8, 3, 40), (5, 6, 20, 90),
+])  # fmt: skip
+def test_samples_from_logs(device, rng, frames, bins, hop, length):
+    x = rng.normal(size=(2 * bins, frames)).astype("f4")
+    got = _audio.samples_from_logs(gp.from_numpy(x), hop, length).to_numpy()
+    n_fft = 2 * (bins - 1)
+    exact = x.astype("f8")
+    spectrum = (np.exp(exact[:bins]) * np.exp(1j * np.sin(exact[bins:]))).T
+    window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n_fft) / n_fft)
+    total, weight = np.zeros((2, frames * hop + n_fft + length))
+    for m, frame in enumerate(np.fft.irfft(spectrum, n_fft, axis=1)):
+        total[m * hop : m * hop + n_fft] += window * frame
+        weight[m * hop : m * hop + n_fft] += window**2
+    want = np.where(weight > 1e-11, total / np.maximum(weight, 1e-11), 0)[n_fft // 2 : n_fft // 2 + length]
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * max(1, np.abs(want).max()))
+
+
+def test_samples_from_logs_are_istft_of_the_spectrum(device, rng):
+    x = gp.from_numpy(rng.normal(size=(22, 61)).astype("f4"))
+    apart = _audio.istft(_audio.spectrum_from_logs(x), 20, 5, length=300).to_numpy()
+    np.testing.assert_allclose(_audio.samples_from_logs(x, 5, 300).to_numpy(), apart, rtol=1e-5, atol=1e-5)
+    out = gp.zeros((600,))
+    assert _audio.samples_from_logs(x, 5, 300, out=out[::2]).shape == (300,)
+    np.testing.assert_array_equal(out[::2].to_numpy(), _audio.samples_from_logs(x, 5, 300).to_numpy())
+
+
+def test_noise_of_a_seed_is_that_of_random_normal(device, rng):
+    f0 = gp.from_numpy(np.where(rng.random(40) < 0.5, 0, 200).astype("f4"))
+    for seed, offset in ((0, 0), (2**64 - 1, 3)):
+        gp.random.seed(seed)
+        for _ in range(offset + 1):
+            noise = gp.random.normal((40 * 300, len(MIX)), dtype="float32")
+        given = _audio.harmonic_source(f0, MIX, BIAS, noise).to_numpy()
+        made = _audio.harmonic_source(f0, MIX, BIAS, seed=seed, offset=offset).to_numpy()
+        np.testing.assert_array_equal(made, given)
+
+
 def test_polar_spectra_errors(device):
+    with pytest.raises(ValueError, match="samples_from_logs: hop_length must be positive"):
+        _audio.samples_from_logs(gp.zeros((4, 4)), 0, 4)
+    with pytest.raises(ValueError, match="length must not be negative"):
+        _audio.samples_from_logs(gp.zeros((4, 4)), 1, -1)
+    with pytest.raises(ValueError, match="two rows for each of at least two bins"):
+        _audio.samples_from_logs(gp.zeros((2, 4)), 1, 4)
     with pytest.raises(ValueError, match="two rows for each bin"):
         _audio.spectrum_from_logs(gp.zeros((3, 4)))
     with pytest.raises(TypeError, match="spectrum"):
@@ -103,7 +147,7 @@ def test_captured(device, rng):
         gp.from_numpy(rng.normal(size=(3600, 4)).astype("f4")),
     )
     source, spectrum, samples = gp.empty((3600,)), gp.empty((721, 11), dtype="complex64"), gp.empty((3600,))
-    parts = gp.empty((22, 721))
+    parts, fused = gp.empty((22, 721)), gp.empty((3600,))
 
     def run():
         _audio.harmonic_source(f0, MIX, BIAS, noise, out=source)
@@ -111,6 +155,7 @@ def test_captured(device, rng):
         _audio.magnitude_phase(spectrum, out=parts)
         _audio.spectrum_from_logs(parts, out=spectrum)
         _audio.istft(spectrum, 20, 5, length=3600, out=samples)
+        _audio.samples_from_logs(parts, 5, 3600, out=fused)
 
     run()
     eager = samples.to_numpy()

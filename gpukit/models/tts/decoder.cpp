@@ -84,15 +84,9 @@ Array Generator::run(const ResBlock& block, const Array& given, const Array& sty
 Array Generator::source_spectrum(const Array& f0, const NoiseSeed& noise) const {
   const audio::HarmonicOptions options{
       .rate = static_cast<double>(rate_), .step = step_, .mix = mix_, .bias = mix_bias_};
-  Array random;
-  if (noise.seed) {
-    const random::Request request{.shape = {f0.shape(0) * step_, kHarmonics},
-                                  .dtype = DType::float32,
-                                  .device = f0.device(),
-                                  .state = random::State{*noise.seed, noise.offset}};
-    random = random::normal(request);
-  }
-  const Array source = audio::harmonic_source(f0, options, noise.seed ? &random : nullptr);
+  std::optional<random::State> state;
+  if (noise.seed) state = random::State{*noise.seed, noise.offset};
+  const Array source = audio::harmonic_source(f0, options, nullptr, state);
   return audio::magnitude_phase(audio::stft(source, {.n_fft = n_fft_, .hop_length = hop_, .window = {}}));
 }
 
@@ -117,8 +111,7 @@ Array Generator::operator()(const Array& given, const Array& f0, const Array& st
     x = multiply(total, 1.0 / static_cast<double>(stage.blocks.size()), &total);
   }
   const Array logs = astype(post_(leaky_relu(x, kLastSlope)), DType::float32).squeeze(0);
-  return audio::istft(audio::spectrum_from_logs(logs), {.n_fft = n_fft_, .hop_length = hop_, .window = {}},
-                      f0.shape(0) * step_);
+  return audio::samples_from_logs(logs, hop_, f0.shape(0) * step_);
 }
 
 Decoder::Decoder(Loader& loader, const KokoroConfig& c)

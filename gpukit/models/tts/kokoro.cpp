@@ -7,6 +7,7 @@
 #include "gpukit/base/error.h"
 #include "gpukit/base/files.h"
 #include "gpukit/models/tts/albert.h"
+#include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/embedding/embedding.h"
 #include "gpukit/ops/manipulate/manipulate.h"
@@ -212,6 +213,29 @@ std::vector<Utterance> Kokoro::say(std::span<const Request> requests) const {
   }
   lanes.join();
   return out;
+}
+
+Array Kokoro::decode(const Array& text, const Array& f0, const Array& energy, const Array& style) const {
+  constexpr const char* kOp = "Decoder";
+  check_ndim(kOp, "asr", text, 3);
+  const int64_t points = 2 * text.shape(2);
+  check_shape(kOp, "asr", text, {1, config().hidden_dim, text.shape(2)});
+  check_shape(kOp, "F0", f0, {points});
+  check_shape(kOp, "N", energy, {points});
+  check_shape(kOp, "style", style, {1, config().style_dim});
+  const auto curve = [&](const Array& x) { return astype(x, dtype()).reshape_view({1, 1, points}); };
+  const Array styles = networks_->decoder.styles(astype(style, dtype()));
+  return networks_->decoder.features(astype(text, dtype()), {curve(f0), curve(energy)}, styles).decoded;
+}
+
+Array Kokoro::vocode(const Array& x, const Array& f0, const Array& style, const NoiseSeed& noise) const {
+  constexpr const char* kOp = "ISTFTNet";
+  check_ndim(kOp, "x", x, 3);
+  check_shape(kOp, "x", x, {1, config().upsample_initial_channel, x.shape(2)});
+  check_shape(kOp, "F0", f0, {x.shape(2)});
+  check_shape(kOp, "style", style, {1, config().style_dim});
+  const Array styles = networks_->decoder.styles(astype(style, dtype()));
+  return networks_->decoder.generator()(astype(x, dtype()), astype(f0, DType::float32), styles, noise);
 }
 
 }  // namespace gpukit::tts

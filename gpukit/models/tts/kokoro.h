@@ -52,6 +52,12 @@ class Kokoro {
   /// stream of its own, and are waited for once together; the current stream goes on behind all of them.
   std::vector<Utterance> say(std::span<const Request> requests) const;
 
+  /// The decoder alone: text [1, hidden_dim, frames], f0 and energy [2 frames], style [1, style_dim] of dtype() or
+  /// float32 -> [1, upsample_initial_channel, 2 frames]. Throws ShapeError, DeviceError.
+  Array decode(const Array& text, const Array& f0, const Array& energy, const Array& style) const;
+  /// The vocoder alone: what decode() gives, f0 and style -> float32 samples.
+  Array vocode(const Array& x, const Array& f0, const Array& style, const NoiseSeed& noise) const;
+
  private:
   struct Networks;
   struct Pending;

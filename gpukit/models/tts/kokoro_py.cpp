@@ -115,6 +115,24 @@ void bind_networks(nb::module_& m) {
           "ids"_a, "style"_a, "speed"_a = 1.0, "seed"_a = nb::none(),
           "(audio, frames, frames before rounding, what the networks hand on) of ids without pads.")
       .def(
+          "decode",
+          [](const Kokoro& self, const ArrayObject& text, const ArrayObject& f0, const ArrayObject& energy,
+             const ArrayObject& style) {
+            const Array &a = to_array("Decoder", "asr", text), &b = to_array("Decoder", "F0", f0),
+                        &c = to_array("Decoder", "N", energy), &d = to_array("Decoder", "style", style);
+            return wrap(in_scope([&] { return self.decode(a, b, c, d); }));
+          },
+          "text"_a, "f0"_a, "energy"_a, "style"_a, "The decoder alone.")
+      .def(
+          "vocode",
+          [](const Kokoro& self, const ArrayObject& x, const ArrayObject& f0, const ArrayObject& style,
+             std::optional<uint64_t> seed) {
+            const Array &a = to_array("ISTFTNet", "x", x), &b = to_array("ISTFTNet", "F0", f0),
+                        &c = to_array("ISTFTNet", "style", style);
+            return wrap(in_scope([&] { return self.vocode(a, b, c, {.seed = seed, .offset = 0}); }));
+          },
+          "x"_a, "f0"_a, "style"_a, "seed"_a = nb::none(), "The vocoder alone.")
+      .def(
           "say_all",
           [](const Kokoro& self, const std::vector<std::vector<int32_t>>& ids,
              const std::vector<std::vector<float>>& styles, double speed,

@@ -1,6 +1,8 @@
 // Elements of a harmonic excitation and of spectra in polar form.
 #pragma once
 #include "gpukit/ops/audio/gather.cuh"
+#include "gpukit/ops/common/normal.cuh"
+#include "gpukit/ops/common/philox.cuh"
 
 namespace gpukit {
 
@@ -9,7 +11,25 @@ struct HarmonicParams {
   int32_t harmonics;
   float bias, amplitude, voiced_noise, voiced_above;
   double rate;
+  uint64_t seed, offset;
+  bool seeded;  // the noise is that of the seed
   float mix[16];
+};
+
+/// Elements of random::normal of one state, read in order.
+struct NormalReader {
+  uint64_t seed, offset;
+  int64_t block = -1;
+  random::Words words = {};
+
+  GPUKIT_DEVICE float at(int64_t index) {
+    constexpr int kPerBlock = random::Draws<uint32_t>::kPerBlock;
+    if (index / kPerBlock != block) {
+      block = index / kPerBlock;
+      words = random::philox(seed, offset, static_cast<uint64_t>(block));
+    }
+    return random::standard_normal(random::Draws<uint32_t>::word(words, static_cast<int>(index % kPerBlock)));
+  }
 };
 
 /// Turns in one sample of harmonic h + 1 at f0[i], without whole ones: element [h, i] from f0 `a`.
@@ -23,7 +43,7 @@ struct HarmonicTurns {
 };
 
 /// A sample of the source from the running sums of turns `a`, which are float64 [harmonics, n], f0 `b` and noise `c`
-/// [samples, harmonics], which may be null.
+/// [samples, harmonics], which may be null: then it is of the seed, or 0.
 struct HarmonicSource {
   using Value = float;
   using Params = HarmonicParams;
@@ -35,9 +55,11 @@ struct HarmonicSource {
     const int64_t left = static_cast<int64_t>(u);
     const int64_t right = left + 1 < p.n ? left + 1 : p.n - 1;
     const double part = u - static_cast<double>(left);
+    NormalReader normal{p.seed, p.offset};
     float sum = p.bias;
     for (int32_t h = 0; h < p.harmonics; ++h) {
-      const float noise = c == nullptr ? 0.0f : c[t * p.harmonics + h];
+      const int64_t at = t * p.harmonics + h;
+      const float noise = c != nullptr ? c[at] : p.seeded ? normal.at(at) : 0.0f;
       float value = p.amplitude / 3.0f * noise;
       if (voiced) {
         const double from = sums[h * p.n + left], to = sums[h * p.n + right];
@@ -79,6 +101,52 @@ struct SpectrumFromLogs {
     const float size = expf(a[bin * p.frames + frame]);
     const float angle = sinf(a[(p.bins + bin) * p.frames + frame]);
     return size * (index % 2 == 0 ? cosf(angle) : sinf(angle));
+  }
+};
+
+struct LogPolarParams {
+  int64_t frames, bins, hop;
+  int64_t points;  // of a frame: 2 (bins - 1)
+};
+
+/// The periodic Hann window.
+GPUKIT_DEVICE float hann(int64_t i, int64_t points) {
+  return 0.5f - 0.5f * cosf(static_cast<float>(6.283185307179586 * static_cast<double>(i) / static_cast<double>(points)));
+}
+
+/// Point n of the inverse transform of one frame of `a` [2 bins, frames]: sizes exp(a), angles sin(a) of the second half.
+GPUKIT_DEVICE float log_polar_point(const float* a, int64_t frame, int64_t n, const LogPolarParams& p) {
+  float sum = 0;
+  for (int64_t k = 0; k < p.bins; ++k) {
+    const float size = expf(a[k * p.frames + frame]);
+    const float angle = sinf(a[(p.bins + k) * p.frames + frame]);
+    if (k == 0 || k == p.bins - 1) {  // real: the imaginary part is left out
+      const float part = size * cosf(angle);
+      sum += k * n % 2 == 0 || k == 0 ? part : -part;
+    } else {
+      const double turn = static_cast<double>(k * n % p.points) / static_cast<double>(p.points);
+      sum += 2.0f * size * cosf(angle + static_cast<float>(6.283185307179586 * turn));
+    }
+  }
+  return sum / static_cast<float>(p.points);
+}
+
+/// A sample of the inverse short-time transform: what the frames over it make, by the sum of their squared windows.
+struct SamplesFromLogs {
+  using Value = float;
+  using Params = LogPolarParams;
+  static GPUKIT_DEVICE float at(int64_t t, const float* a, const float*, const float*, const Params& p) {
+    const int64_t place = t + p.points / 2;
+    const int64_t first = place < p.points ? 0 : (place - p.points) / p.hop + 1;
+    const int64_t last = place / p.hop < p.frames ? place / p.hop : p.frames - 1;
+    float sum = 0, weight = 0;
+    for (int64_t frame = first; frame <= last; ++frame) {
+      const int64_t n = place - frame * p.hop;
+      const float window = hann(n, p.points);
+      sum += window * log_polar_point(a, frame, n, p);
+      weight += window * window;
+    }
+    return weight > 1e-11f ? sum / weight : 0.0f;
   }
 };
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 import pygpukit as gp
 from pygpukit._core import (
     adain,
@@ -18,8 +20,12 @@ from pygpukit._core import (
     linear,
     lstm_bidirectional,
     lstm_forward,
+    snake,
     tanh,
 )
+from pygpukit._core._tts import Voice
+from pygpukit.tts.kokoro.model import KokoroModel
+from pygpukit.typing import PathLike
 
 __all__ = [
     "LSTM",
@@ -27,14 +33,22 @@ __all__ = [
     "ALBERTLayer",
     "AdaIN",
     "AdaINResBlock",
+    "BertLayer",
+    "BertSelfAttention",
     "Conv1d",
     "ConvTranspose1d",
+    "Decoder",
+    "ISTFTNet",
     "InstanceNorm1d",
     "KokoroTextEncoder",
     "LayerNorm",
     "Linear",
+    "PLBERTEncoder",
+    "ResBlock1d",
+    "StyleEncoder",
     "WeightNormConv1d",
     "build_albert_from_weights",
+    "build_plbert_from_weights",
     "build_text_encoder_from_weights",
     "leaky_relu",
     "tanh",
@@ -178,6 +192,18 @@ class AdaINResBlock:
         return out
 
 
+class BertSelfAttention:
+    """Every step of x [batch, steps, hidden] sees all others; without the projection behind it."""
+
+    def __init__(self, query: Linear, key: Linear, value: Linear, num_attention_heads: int) -> None:
+        self.query, self.key, self.value, self.num_attention_heads = query, key, value, num_attention_heads
+
+    def __call__(self, x: Array) -> Array:
+        shape = (*x.shape[:2], self.num_attention_heads, x.shape[2] // self.num_attention_heads)
+        q, k, v = (part(x).reshape(shape) for part in (self.query, self.key, self.value))
+        return attention(q, k, v).reshape(x.shape)
+
+
 class ALBERTLayer:
     """A transformer layer with norms after the sums, over x [batch, steps, hidden]."""
 
@@ -194,17 +220,17 @@ class ALBERTLayer:
         num_attention_heads: int,
         hidden_size: int,
     ) -> None:
-        self.query, self.key, self.value = query, key, value
+        self.attention = BertSelfAttention(query, key, value, num_attention_heads)
         self.attention_dense, self.attention_norm = attention_dense, attention_norm
         self.ffn, self.ffn_output, self.full_layer_norm = ffn, ffn_output, full_layer_norm
-        self.num_attention_heads, self.hidden_size = num_attention_heads, hidden_size
+        self.hidden_size = hidden_size
 
     def __call__(self, x: Array) -> Array:
-        shape = (*x.shape[:2], self.num_attention_heads, self.hidden_size // self.num_attention_heads)
-        q, k, v = (part(x).reshape(shape) for part in (self.query, self.key, self.value))
-        seen = self.attention_dense(attention(q, k, v).reshape(x.shape))
-        a = self.attention_norm(x + seen)
+        a = self.attention_norm(x + self.attention_dense(self.attention(x)))
         return self.full_layer_norm(a + self.ffn_output(gp.gelu(self.ffn(a))))
+
+
+BertLayer = ALBERTLayer
 
 
 class ALBERTEncoder:
@@ -230,6 +256,67 @@ class ALBERTEncoder:
         for _ in range(self.num_hidden_layers):
             x = self.layer(x)
         return x
+
+
+class PLBERTEncoder:
+    """Token ids [batch, steps] to [batch, steps, hidden_dim]: ALBERT, and the projection behind it."""
+
+    def __init__(self, bert: ALBERTEncoder, projection: Linear) -> None:
+        self.bert, self.projection = bert, projection
+
+    def __call__(self, input_ids: Array) -> Array:
+        return self.projection(self.bert(input_ids))
+
+
+class StyleEncoder:
+    """The styles [1, 256] of a voice's .bin file by the number of phonemes: Kokoro comes with what its encoder gave."""
+
+    def __init__(self, path: PathLike) -> None:
+        self._voice = Voice.open(path)
+
+    def __call__(self, num_phonemes: int) -> Array:
+        return gp.from_numpy(np.array([self._voice.style(num_phonemes)], np.float32))
+
+
+class ResBlock1d:
+    """x plus conv2(snake2(norm2(conv1(snake1(norm1(x)))))) for each of several (conv1, conv2, norm1, norm2, alpha1, alpha2)."""
+
+    def __init__(
+        self,
+        convs1: Sequence[Any],
+        convs2: Sequence[Any],
+        norms1: Sequence[AdaIN],
+        norms2: Sequence[AdaIN],
+        alphas1: Sequence[Array],
+        alphas2: Sequence[Array],
+    ) -> None:
+        self.units = list(zip(convs1, convs2, norms1, norms2, alphas1, alphas2, strict=True))
+
+    def __call__(self, x: Array, style: Array) -> Array:
+        for conv1, conv2, norm1, norm2, alpha1, alpha2 in self.units:
+            t = conv1(snake(norm1(x, style), alpha1.reshape(-1)))
+            x = conv2(snake(norm2(t, style), alpha2.reshape(-1))) + x
+        return x
+
+
+class Decoder:
+    """A model's decoder: asr [1, hidden_dim, frames], F0 and N [2 frames], style [1, style_dim] to the vocoder's input."""
+
+    def __init__(self, model: KokoroModel) -> None:
+        self._networks = model.networks
+
+    def __call__(self, asr: Array, F0: Array, N: Array, style: Array) -> Array:
+        return self._networks.decode(asr, F0, N, style)
+
+
+class ISTFTNet:
+    """A model's vocoder: what Decoder gives, F0 [2 frames] in Hz and style [1, style_dim] to samples."""
+
+    def __init__(self, model: KokoroModel) -> None:
+        self._networks = model.networks
+
+    def __call__(self, x: Array, F0: Array, style: Array, seed: int | None = None) -> Array:
+        return self._networks.vocode(x, F0, style, seed)
 
 
 class KokoroTextEncoder:
@@ -270,6 +357,18 @@ def build_albert_from_weights(
     norm = _norm(weights, f"{prefix}.embeddings.LayerNorm")
     mapping = _linear(weights, f"{prefix}.encoder.embedding_hidden_mapping_in")
     return ALBERTEncoder(words, positions, types, norm, mapping, layer, num_hidden_layers)
+
+
+def build_plbert_from_weights(
+    weights: Weights,
+    prefix: str = "bert",
+    projection: str = "bert_encoder",
+    num_attention_heads: int = 12,
+    num_hidden_layers: int = 12,
+) -> PLBERTEncoder:
+    """KeyError names a tensor that is missing."""
+    bert = build_albert_from_weights(weights, prefix, num_attention_heads, num_hidden_layers)
+    return PLBERTEncoder(bert, _linear(weights, projection))
 
 
 def build_text_encoder_from_weights(weights: Weights, prefix: str = "text_encoder") -> KokoroTextEncoder:

@@ -100,6 +100,11 @@ class KokoroModel:
         return KokoroConfig.from_dict(json.loads(self._speaker.networks.config_json))
 
     @property
+    def networks(self) -> _tts.Kokoro:
+        """The networks alone, from ids and styles to samples."""
+        return self._speaker.networks
+
+    @property
     def sample_rate(self) -> int:
         """Samples a second."""
         return self._rate
