@@ -230,18 +230,14 @@ Array load_npy(const std::string& path, Device device) {
 void save_npy(const std::string& path, const Array& x) { files::write_file(path, to_npy("save", x)); }
 
 struct NpzFile::State {
-  std::string path;
-  files::Mapping file;
-  std::vector<ZipMember> members;
-  std::vector<std::string> names;
-  std::span<const std::byte> bytes() const { return {file.data(), file.size()}; }
+  files::ReadableFile file;
+  std::vector<ZipMember> members = {};
+  std::vector<std::string> names = {};
 };
 
 NpzFile NpzFile::open(const std::string& path) {
-  auto state = std::make_shared<State>();
-  state->path = path;
-  state->file = files::Mapping::open(path);
-  for (ZipMember& member : read_directory(path, state->bytes())) {
+  auto state = std::make_shared<State>(State{files::ReadableFile::open(path)});
+  for (ZipMember& member : read_directory(state->file)) {
     if (!member.name.ends_with(kSuffix)) continue;
     std::string name = member.name.substr(0, member.name.size() - kSuffix.size());
     if (std::find(state->names.begin(), state->names.end(), name) != state->names.end())
@@ -258,11 +254,9 @@ const std::vector<std::string>& NpzFile::names() const { return state_->names; }
 
 Array NpzFile::load(const std::string& name, Device device) const {
   const auto found = std::find(state_->names.begin(), state_->names.end(), name);
-  if (found == state_->names.end()) throw NotFoundError(state_->path + ": no array '" + name + "'");
+  if (found == state_->names.end()) throw NotFoundError(state_->file.path() + ": no array '" + name + "'");
   const ZipMember& member = state_->members[static_cast<size_t>(found - state_->names.begin())];
-  std::vector<std::byte> buffer;
-  return parse_npy(state_->path + ": '" + name + "'", read_member(state_->path, state_->bytes(), member, buffer),
-                   device);
+  return parse_npy(state_->file.path() + ": '" + name + "'", read_member(state_->file, member), device);
 }
 
 void save_npz(const std::string& path, std::span<const std::pair<std::string, Array>> arrays) {

@@ -1,5 +1,6 @@
 #include "gpukit/io/zip.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -20,11 +21,24 @@ constexpr uint64_t kMaxExpansion = 1032;  // no deflated byte stands for more
 
 class Reader {
  public:
-  Reader(const std::string& path, std::span<const std::byte> bytes) : path_(path), bytes_(bytes) {}
-  [[noreturn]] void fail(const std::string& why) const { throw FormatError(path_ + ": not a sound archive: " + why); }
+  explicit Reader(const files::ReadableFile& file) : file_(file) {}
+  [[noreturn]] void fail(const std::string& why) const {
+    throw FormatError(file_.path() + ": not a sound archive: " + why);
+  }
+  /// Throws for what the file had not when it was opened, or has no more.
+  void read(uint64_t offset, void* to, uint64_t size) const {
+    check(offset, size);
+    if (file_.read_at(static_cast<int64_t>(offset), to, size) != size) fail("the file has become shorter");
+  }
+  /// Small numbers and names come from a window around the last ones.
   std::span<const std::byte> part(uint64_t offset, uint64_t size) const {
-    if (offset > bytes_.size() || size > bytes_.size() - offset) fail("it ends in the middle of a part");
-    return bytes_.subspan(offset, size);
+    check(offset, size);
+    if (offset < begin_ || offset + size > begin_ + window_.size()) {
+      begin_ = offset > kWindow / 2 ? offset - kWindow / 2 : 0;
+      window_.resize(std::min<uint64_t>(this->size() - begin_, kWindow));
+      read(begin_, window_.data(), window_.size());
+    }
+    return std::span<const std::byte>(window_).subspan(offset - begin_, size);
   }
   template <typename T>
   T get(uint64_t offset) const {
@@ -32,11 +46,16 @@ class Reader {
     std::memcpy(&value, part(offset, sizeof(T)).data(), sizeof(T));
     return value;
   }
-  size_t size() const { return bytes_.size(); }
+  uint64_t size() const { return static_cast<uint64_t>(file_.size()); }
 
  private:
-  const std::string& path_;
-  std::span<const std::byte> bytes_;
+  void check(uint64_t offset, uint64_t size) const {
+    if (offset > this->size() || size > this->size() - offset) fail("it ends in the middle of a part");
+  }
+  static constexpr uint64_t kWindow = 256 << 10;  // a name has up to 64 KiB
+  const files::ReadableFile& file_;
+  mutable std::vector<std::byte> window_;
+  mutable uint64_t begin_ = 0;
 };
 
 struct Directory {
@@ -90,10 +109,10 @@ uint32_t narrow(uint64_t value) { return value >= kIn64 ? kIn64 : static_cast<ui
 
 }  // namespace
 
-std::vector<ZipMember> read_directory(const std::string& path, std::span<const std::byte> archive) {
-  const Reader r(path, archive);
+std::vector<ZipMember> read_directory(const files::ReadableFile& archive) {
+  const Reader r(archive);
   const Directory directory = find_directory(r);
-  if (directory.count > archive.size() / kEntryBytes) r.fail("it claims more members than it can have");
+  if (directory.count > r.size() / kEntryBytes) r.fail("it claims more members than it can have");
   std::vector<ZipMember> members;
   uint64_t at = directory.offset;
   for (uint64_t i = 0; i < directory.count; ++i) {
@@ -118,22 +137,21 @@ std::vector<ZipMember> read_directory(const std::string& path, std::span<const s
   return members;
 }
 
-std::span<const std::byte> read_member(const std::string& path, std::span<const std::byte> archive,
-                                       const ZipMember& member, std::vector<std::byte>& buffer) {
-  const Reader r(path, archive);
+std::vector<std::byte> read_member(const files::ReadableFile& archive, const ZipMember& member) {
+  const Reader r(archive);
   const auto fail = [&](const char* why) { r.fail("'" + member.name + "' " + why); };
   if (r.get<uint32_t>(member.header) != kLocal) fail("is not where the directory says");
   const uint64_t start =
       member.header + kLocalBytes + r.get<uint16_t>(member.header + 26) + r.get<uint16_t>(member.header + 28);
-  const std::span<const std::byte> packed = r.part(start, member.packed);
-  std::span<const std::byte> bytes = packed;
+  if (start > r.size() || member.packed > r.size() - start) fail("ends behind the archive");
+  if (!member.deflated && member.size != member.packed) fail("has two sizes");
+  if (member.deflated && member.size / kMaxExpansion > member.packed) fail("claims more bytes than it can have");
+  std::vector<std::byte> bytes(member.packed);
+  r.read(start, bytes.data(), bytes.size());
   if (member.deflated) {
-    if (member.size / kMaxExpansion > member.packed) fail("claims more bytes than it can have");
-    buffer.resize(member.size);
-    if (!inflate(packed, buffer)) fail("cannot be unpacked");
-    bytes = buffer;
-  } else if (member.size != member.packed) {
-    fail("has two sizes");
+    std::vector<std::byte> unpacked(member.size);
+    if (!inflate(bytes, unpacked)) fail("cannot be unpacked");
+    bytes = std::move(unpacked);
   }
   if (crc32(bytes) != member.crc) fail("is damaged: its checksum differs");
   return bytes;

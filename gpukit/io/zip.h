@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "gpukit/base/files.h"
+
 namespace gpukit::io {
 
 struct ZipMember {
@@ -18,12 +20,11 @@ struct ZipMember {
   uint64_t header = 0;            // where its local header is
 };
 
-/// The members of an archive. Throws FormatError naming `path`: no archive, encrypted, of another method, out of
-/// bounds.
-std::vector<ZipMember> read_directory(const std::string& path, std::span<const std::byte> archive);
-/// The bytes of one: of the archive itself, or unpacked into `buffer`. The checksum was compared. Throws FormatError.
-std::span<const std::byte> read_member(const std::string& path, std::span<const std::byte> archive,
-                                       const ZipMember& member, std::vector<std::byte>& buffer);
+/// The members of an archive. Throws FormatError naming the file: no archive, encrypted, of another method, out of
+/// bounds, cut while it is read.
+std::vector<ZipMember> read_directory(const files::ReadableFile& archive);
+/// The bytes of one, unpacked. The checksum was compared. Throws FormatError.
+std::vector<std::byte> read_member(const files::ReadableFile& archive, const ZipMember& member);
 
 /// Writes an archive of stored members.
 class ZipWriter {

@@ -44,6 +44,7 @@ READERS = {
     "wav": "from pygpukit.ops.audio import read_wav as read",
     "tokenizer": "from pygpukit.llm import Tokenizer as read",
     "npy": "from pygpukit.io import load as read",
+    "npz": "import pygpukit.io\nread = lambda path: pygpukit.io.load(path)['x']",
 }
 
 
@@ -54,6 +55,8 @@ def test_a_file_that_is_cut_while_it_is_read(tmp_path, kind):
         audio.write_wav(path, gp.zeros((1 << 22,), device="cpu"), 16000, "float32")
     elif kind == "npy":
         np.save(path, np.zeros(1 << 22, "f4"))
+    elif kind == "npz":
+        np.savez(path, x=np.zeros(1 << 22, "f4"))
     else:
         path.write_bytes(b" " * (16 << 20))
     run = subprocess.run([sys.executable, "-c", CUT, str(path), READERS[kind]], capture_output=True, text=True)
