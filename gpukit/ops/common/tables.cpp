@@ -32,9 +32,11 @@ std::mutex& tables_mutex() { return tables().mutex; }
 
 /// On a stream of its own and charged to nobody's quota: calls of every session will read it.
 Array make_table(const Dims& shape, DType dtype, Device device, const std::function<void(const Array&)>& make) {
+  const runtime::Session nobody = runtime::Session{}.with_device(device);
+  const runtime::SessionGuard outside(nobody);
   const std::shared_ptr<driver::Stream> lane = runtime::new_stream(device, 0, false);
-  const runtime::Session session = runtime::Session{}.with_device(device).with_stream(lane);
-  const runtime::SessionGuard guard(session);
+  const runtime::Session session = nobody.with_stream(lane);
+  const runtime::SessionGuard inside(session);
   const Array table = Array::empty(shape, dtype, device);
   make(table);
   lane->synchronize();
