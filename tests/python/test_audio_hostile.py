@@ -29,7 +29,7 @@ def cut():
         time.sleep(0.03)
 cutter = threading.Thread(target=cut)
 cutter.start()
-end = time.monotonic() + 2
+end = time.monotonic() + 1
 try:
     while time.monotonic() < end:
         try:
