@@ -19,10 +19,12 @@ struct MelOptions {
 
 double hz_to_mel(double hz, MelScale scale);
 double mel_to_hz(double mel, MelScale scale);
+/// Throws ArgumentError naming `op`.
+void check_mel(const char* op, const MelOptions& options);
 /// The n_mels + 2 corners of the triangles in Hz. Throws ArgumentError naming `op`.
 std::vector<double> mel_corners(const char* op, const MelOptions& options);
 /// float32 [n_mels, n_fft / 2 + 1]. A triangle narrower than the bins gets the nearest one, so that no row is empty;
 /// with `exact` it stays empty.
-Array mel_filterbank(const MelOptions& options, Device device, bool exact = false);
+Array mel_filterbank(const MelOptions& options, Device device, bool exact = false, const Array* out = nullptr);
 
 }  // namespace gpukit::audio
