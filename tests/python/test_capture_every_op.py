@@ -10,13 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from audio_calls import CALLS as AUDIO_CALLS
 from cases_capture import CALLS, Call
 from test_ops import CASES, lay_out
 
 import pygpukit as gp
 from pygpukit import memory
+from pygpukit.ops import audio_features
 
-MODULES = (gp.ops, gp.random)
+MODULES = (gp.ops, gp.random, audio_features)
 
 
 def with_out(module):
@@ -44,7 +46,7 @@ def chosen(dtypes):
 
 
 def every_call():
-    calls = list(CALLS)
+    calls = [*CALLS, *AUDIO_CALLS]
     for case in CASES:
         if not case.has_out:
             continue
@@ -150,7 +152,7 @@ def test_out_may_lie_in_an_input(call, device, rng):
             assert bits(out) == expected, f"over input {i}"
 
 
-@pytest.mark.parametrize("call", [pytest.param(call, id=call.id) for call in CALLS])
+@pytest.mark.parametrize("call", [pytest.param(call, id=call.id) for call in [*CALLS, *AUDIO_CALLS]])
 @pytest.mark.parametrize("quota", [1 << 10, 1 << 20])
 def test_little_memory_changes_no_bits(call, quota, device, rng):
     """It raises, with its own name, or gives what it always gives."""

@@ -1,4 +1,4 @@
-"""Sound: samples, filters, streams, spectra, files."""
+"""Sound: samples, filters, streams, files, and what audio_features measures and changes."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from pygpukit._core._audio import (
     spectral_gate,
     write_wav,
 )
+from pygpukit.ops import audio_features
+from pygpukit.ops.audio_features import *  # noqa: F403
 
 __all__ = [
     "VAD",
@@ -47,6 +49,7 @@ __all__ = [
     "spectral_gate",
     "write_wav",
 ]
+__all__ += audio_features.__all__
 
 
 @dataclass(eq=False, repr=False)
