@@ -133,6 +133,26 @@ def test_no_row_of_a_filter_bank_is_empty(device):
     assert bank.shape == (128, 33) and (bank.sum(axis=1) > 0).all()
 
 
+@pytest.mark.parametrize(
+    "n_fft, n_mels, options",
+    [
+        (400, 80, {}),
+        (64, 128, {}),
+        (1001, 7, {"f_min": 100.0, "f_max": 12000.0}),
+        (1, 3, {}),
+        (512, 40, {"mel_scale": "slaney", "norm": "slaney", "f_max": 7000.0}),
+    ],
+)
+def test_mel_spectrogram_is_its_parts(device, rng, n_fft, n_mels, options):
+    x = gp.from_numpy(rng.normal(size=(2, 3000)).astype("f4"))
+    bank = audio.create_mel_filterbank(n_mels, n_fft, **options)
+    want = audio.apply_mel_filterbank(audio.power_spectrum(audio.stft(x, n_fft, 160)), bank).to_numpy()
+    got = audio.mel_spectrogram(x, n_fft, 160, n_mels, **options).to_numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-9)
+    logs = audio.log_mel_spectrogram(x, n_fft, 160, n_mels, **options).to_numpy()
+    np.testing.assert_allclose(logs, np.log(got + np.float32(1e-10)), rtol=1e-5, atol=1e-5)
+
+
 def numpy_cqt(x, f_min, n_bins, per_octave, hop):
     ratio = 2 ** (1 / per_octave)
     q = (ratio**2 + 1) / (ratio**2 - 1)

@@ -11,7 +11,9 @@
 namespace gpukit::audio {
 
 namespace {
-const jit::KernelSet kernels("gpukit/ops/audio/mel.cuh", gather_names({"MelWeights"}));
+const jit::KernelSet kernels("gpukit/ops/audio/mel.cuh", gather_names({"MelWeights", "MelRange"}));
+enum Kernel { kWeights, kRange };
+constexpr int64_t kCost = 128;
 }  // namespace
 
 double hz_to_mel(double hz, MelScale scale) {
@@ -34,6 +36,18 @@ std::pair<double, double> mel_range(const char* op, const MelOptions& o) {
   return {hz_to_mel(o.f_min, o.scale), hz_to_mel(top, o.scale)};
 }
 
+MelWeights::Params weight_params(const char* op, const MelOptions& o, bool exact) {
+  const auto [low, high] = mel_range(op, o);
+  return {.bands = o.n_mels,
+          .bins = o.n_fft / 2 + 1,
+          .bin_hz = static_cast<double>(o.sample_rate) / static_cast<double>(o.n_fft),
+          .low = low,
+          .high = high,
+          .slaney = o.scale == MelScale::slaney ? 1 : 0,
+          .area = o.norm == MelNorm::slaney ? 1 : 0,
+          .exact = exact ? 1 : 0};
+}
+
 }  // namespace
 
 void check_mel(const char* op, const MelOptions& o) { mel_range(op, o); }
@@ -48,20 +62,17 @@ std::vector<double> mel_corners(const char* op, const MelOptions& o) {
 
 Array mel_filterbank(const MelOptions& o, Device device, bool exact, const Array* out) {
   constexpr const char* kOp = "create_mel_filterbank";
-  const auto [low, high] = mel_range(kOp, o);
-  const int64_t bins = o.n_fft / 2 + 1;
-  const MelWeights::Params p{.bands = o.n_mels,
-                             .bins = bins,
-                             .bin_hz = static_cast<double>(o.sample_rate) / static_cast<double>(o.n_fft),
-                             .low = low,
-                             .high = high,
-                             .slaney = o.scale == MelScale::slaney ? 1 : 0,
-                             .area = o.norm == MelNorm::slaney ? 1 : 0,
-                             .exact = exact ? 1 : 0};
+  const MelWeights::Params p = weight_params(kOp, o, exact);
   Temporaries temporaries(kOp);
-  const Output output(kOp, out, {o.n_mels, bins}, DType::float32, device, {}, temporaries);
-  gather<MelWeights>(kOp, kernels.get(0), output.to(), {}, {}, {}, p, 128);
+  const Output output(kOp, out, {p.bands, p.bins}, DType::float32, device, {}, temporaries);
+  gather<MelWeights>(kOp, kernels.get(kWeights), output.to(), {}, {}, {}, p, kCost);
   return output.finish();
+}
+
+void mel_bands(const char* op, const MelOptions& o, const Array& bank, const Array& ranges) {
+  const MelWeights::Params p = weight_params(op, o, false);
+  gather<MelWeights>(op, kernels.get(kWeights), bank, {}, {}, {}, p, kCost);
+  gather<MelRange>(op, kernels.get(kRange), ranges, {}, {}, {}, p, kCost);
 }
 
 }  // namespace gpukit::audio

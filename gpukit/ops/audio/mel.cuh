@@ -42,6 +42,43 @@ struct MelWeights {
   }
 };
 
+/// The bins of a band that may have a weight.
+struct alignas(8) BinRange {
+  int32_t begin, end;
+};
+struct MelRange {
+  using Value = BinRange;
+  using Params = MelWeights::Params;
+  static GPUKIT_DEVICE BinRange at(int64_t band, const float*, const float*, const float*, const Params& p) {
+    const double bins = static_cast<double>(p.bins);
+    const double first = ::floor(MelWeights::corner(band, p) / p.bin_hz);
+    const double last = ::floor(MelWeights::corner(band + 2, p) / p.bin_hz) + 1.0;
+    return {static_cast<int32_t>(first < bins ? first : bins - 1.0),
+            static_cast<int32_t>(last < bins ? last + 1.0 : bins)};
+  }
+};
+
+/// Element [frame, band]: the power of complex `a` [frames, bins] by weights `b` [bands, bins] within the ranges `c`,
+/// or the logarithm of that and eps.
+struct MelPower {
+  using Value = float;
+  struct Params {
+    int64_t bands, bins;
+    float eps;
+    int32_t log;
+  };
+  static GPUKIT_DEVICE float at(int64_t index, const float* a, const float* b, const float* c, const Params& p) {
+    const int64_t band = index % p.bands;
+    const float* z = a + 2 * (index / p.bands * p.bins);
+    const float* weight = b + band * p.bins;
+    const BinRange range = reinterpret_cast<const BinRange*>(c)[band];
+    float sum = 0.0f;
+    for (int32_t k = range.begin; k < range.end; ++k)
+      sum = fmaf(z[2 * k] * z[2 * k] + z[2 * k + 1] * z[2 * k + 1], weight[k], sum);
+    return p.log ? logf(sum + p.eps) : sum;
+  }
+};
+
 /// scale * log(x + eps), the natural or the decimal one.
 struct ScaledLog {
   using Value = float;

@@ -26,5 +26,7 @@ std::vector<double> mel_corners(const char* op, const MelOptions& options);
 /// float32 [n_mels, n_fft / 2 + 1]. A triangle narrower than the bins gets the nearest one, so that no row is empty;
 /// with `exact` it stays empty.
 Array mel_filterbank(const MelOptions& options, Device device, bool exact = false, const Array* out = nullptr);
+/// The same filters into `bank`, and into int64 `ranges` [n_mels] the BinRange of each (mel.cuh).
+void mel_bands(const char* op, const MelOptions& options, const Array& bank, const Array& ranges);
 
 }  // namespace gpukit::audio

@@ -13,15 +13,20 @@ namespace gpukit::audio {
 
 namespace {
 
-const jit::KernelSet kernels("gpukit/ops/audio/mel.cuh", gather_names({"ScaledLog", "CosineTransform", "FrameDelta"}));
-enum Kernel { kLog, kCosines, kDelta };
+const jit::KernelSet kernels("gpukit/ops/audio/mel.cuh",
+                             gather_names({"ScaledLog", "CosineTransform", "FrameDelta", "MelPower"}));
+enum Kernel { kLog, kCosines, kDelta, kMelPower };
 
 constexpr MatmulOptions kExact{.precision = MatmulPrecision::exact};
 
-Array scaled_log(const char* op, const char* argument, const Array& x, double eps, bool decimal, const Array* out) {
-  check_dtype(op, argument, x, DType::float32);
+void check_eps(const char* op, double eps) {
   if (!(eps >= 0) || !std::isfinite(eps))
     throw ArgumentError(op, "eps", "not be negative and be finite", std::to_string(eps));
+}
+
+Array scaled_log(const char* op, const char* argument, const Array& x, double eps, bool decimal, const Array* out) {
+  check_dtype(op, argument, x, DType::float32);
+  check_eps(op, eps);
   Temporaries temporaries(op);
   const Output output(op, out, x.shape(), DType::float32, x.device(), {}, temporaries);
   if (output.empty()) return output.finish();
@@ -39,26 +44,22 @@ Array mel_power(const char* op, const Array& audio, const StftOptions& frames, c
   MelOptions bands = given;
   bands.n_fft = frames.n_fft;
   check_mel(op, bands);
+  if (eps != nullptr) check_eps(op, *eps);
   check_at_least(op, "hop_length", frames.hop_length, 1);
   const int64_t count = stft_frames(audio.shape(-1), frames), bins = frames.n_fft / 2 + 1;
   const Device device = audio.device();
   Temporaries temporaries(op);
   const Output output(op, out, with_last(op, audio, 1, {count, bands.n_mels}), DType::float32, device, {&audio},
                       temporaries);
-  const Array bank = temporaries.empty({bands.n_mels, bins}, DType::float32, device);
-  mel_filterbank(bands, device, false, &bank);
   if (output.empty()) return output.finish();
-  const int64_t rows = count_rows(audio, 1) * count;
-  const Array powers = temporaries.empty({rows, bins}, DType::float32, device);
-  {
-    Temporaries inner(op);
-    const Array spectrum = inner.empty(with_last(op, audio, 1, {count, bins}), DType::complex64, device);
-    stft_rows(op, audio, frames, &spectrum);
-    power(spectrum.reshape_view({rows, bins}), &powers);
-  }
-  const Array mels = output.to().reshape_view({rows, bands.n_mels});
-  matmul(powers, bank.transpose(), &mels, kExact);
-  if (eps != nullptr) log_mel(mels, *eps, &mels);
+  const Array bank = temporaries.empty({bands.n_mels, bins}, DType::float32, device);
+  const Array ranges = temporaries.empty({bands.n_mels}, DType::int64, device);
+  mel_bands(op, bands, bank, ranges);
+  const Array spectrum = temporaries.empty(with_last(op, audio, 1, {count, bins}), DType::complex64, device);
+  stft_rows(op, audio, frames, &spectrum);
+  const MelPower::Params p{bands.n_mels, bins, eps != nullptr ? static_cast<float>(*eps) : 0.0f,
+                           eps != nullptr ? 1 : 0};
+  gather<MelPower>(op, kernels.get(kMelPower), output.to(), spectrum, bank, ranges, p, 8 + 8 * bins / bands.n_mels);
   return output.finish();
 }
 
