@@ -34,12 +34,12 @@ void conv(const ConvCall& call) {
     throw UnsupportedError(std::string(call.op) + ": an output of 2^31 weights or more");
   const int64_t phases = s.phases == 0 ? 1 : s.phases;
   const int64_t longest = s.phases == 0 ? s.columns.out : (s.columns.out + s.phases - 1) / s.phases;
-  if (s.in_channels == 1 && s.out_channels <= kFewChannels && s.rows.out <= kMost && longest <= kMost) {
+  if (s.in_channels == 1 && s.out_channels <= kFewChannels && s.rows.out <= kMost / longest) {
     const int64_t across = ceil_div(s.rows.out * longest, int64_t{kDepthwiseOutputs});
     jit::launch(
         depthwise.get(0, call.out.dtype()), call.out.device(),
         {.grid_x = grid(call, phases * s.batches * s.groups * s.out_channels * across), .block_x = kConvThreads},
-        write(call.out), read(call.input), read(call.weight), read_if(call.bias), s, across);
+        write(call.out), read(call.input), read(call.weight), read_if(call.bias), s, static_cast<uint32_t>(across));
     return;
   }
   const int64_t channel_tiles = tiles(s.out_channels), space_tiles = tiles(s.rows.out * longest);
