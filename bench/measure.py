@@ -1,6 +1,6 @@
 """Measures every figure of bench/limits.json on the GPU of this machine and writes them as JSON.
 
-    python bench/measure.py --out FILE [--only submit,start,elementwise,...,pool,isolation,...,mm_square,...,at_prefill,...,nn_moe]
+    python bench/measure.py --out FILE [--only submit,start,elementwise,...,pool,...,mm_square,...,at_prefill,...,nn_moe]
 
 A second run with another --only adds to the same file. Peers are measured in the same run, in turns.
 """
@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 import contest
+import measure_asr
 import measure_attention
 import measure_audio
-import measure_load
 import measure_llm
-import measure_asr
+import measure_load
 import measure_matmul
 import measure_nn
 import measure_runtime
