@@ -96,3 +96,24 @@ def test_layers_make_the_decoder(tmp_path):
         out = gp.layernorm(x, *norm, 1e-5).to_numpy() @ values["model.decoder.embed_tokens.weight"].T
         expected = WhisperDecoder(config, weights)(gp.from_numpy(ids), heard)[0].to_numpy()
         np.testing.assert_allclose(out, expected, atol=1e-3)
+
+
+def test_steps_on_each_device(device, tmp_path):
+    """Greedy, drawn and beam-searched tokens: the same eager and by graph, on every device, with a row left over."""
+    fields = whisper_random.CONFIGS["distilled"]
+    config = WhisperConfig(**fields, pad_token_id=50256)
+    path = tmp_path / "model.safetensors"
+    values = whisper_random.weights(fields)
+    save_safetensors(path, {name: gp.from_numpy(value, device="cpu") for name, value in values.items()})
+
+    def texts(where, **options):
+        with gp.device(where):
+            weights = WhisperWeights.from_safetensors(path, config, dtype="float32")
+            heard = WhisperEncoder(config, weights)(gp.from_numpy(whisper_random.mel(fields, 3)))
+            return WhisperDecoder(config, weights).generate(heard, max_length=8, **options)
+
+    for options in ({"temperature": 0.0, "timestamps": True}, {"temperature": 0.7, "seed": 4, "top_k": 3}):
+        expected = texts("cpu", graphs=False, **options)
+        assert len(expected) == 3 and all(expected)
+        assert texts(device, graphs=True, **options) == expected
+        assert texts(device, graphs=False, **options) == expected

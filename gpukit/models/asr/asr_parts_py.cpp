@@ -11,10 +11,7 @@
 #include "gpukit/models/asr/asr_py.h"
 #include "gpukit/models/asr/whisper_encoder.h"
 #include "gpukit/models/asr/whisper_search.h"
-#include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/elementwise/cast.h"
-#include "gpukit/ops/elementwise/copy.h"
-#include "gpukit/ops/matmul/linear.h"
 #include "gpukit/python/path.h"
 
 namespace gpukit {
@@ -87,22 +84,6 @@ std::vector<std::vector<int64_t>> to_texts(nb::handle value, bool& nested) {
     if (text.size() != texts.front().size())
       throw ShapeError(kOp, "input_ids", "have texts of one length", std::to_string(text.size()));
   return texts;
-}
-
-/// Of a layer in place, in a copy of what it is given.
-template <typename F>
-nb::object over_copy(const char* op, const ArrayObject& given, const WhisperWeights& w, F&& run) {
-  const Array& x = to_array(op, "x", given);
-  return wrap(in_scope([&] {
-    if (x.ndim() != 3 || x.shape(2) != w.config.d_model)
-      throw ShapeError(op, "x", "be [batch, length, " + std::to_string(w.config.d_model) + "]", x.shape().str());
-    check_dtype(op, "x", x, w.dtype);
-    if (x.device() != w.device)
-      throw DeviceError(std::string(op) + ": x is on " + str(x.device()) + ", the weights are on " + str(w.device));
-    const Array made = copy(x);
-    run(made);
-    return made;
-  }));
 }
 
 void check_sizes(const char* op, const WhisperConfig& config, const WhisperWeights& weights) {
@@ -250,10 +231,8 @@ void bind_encoder(nb::module_& m) {
       .def(
           "__call__",
           [](const PyEncoderLayer& self, const ArrayObject& x) {
-            const WhisperWeights& w = *self.layer.weights;
-            return over_copy("WhisperEncoderLayer", x, w, [&](const Array& made) {
-              encode_layer(w.encoder[self.layer.index], w.config.encoder_attention_heads, made);
-            });
+            const Array& given = to_array("WhisperEncoderLayer", "x", x);
+            return wrap(in_scope([&] { return encode_layer(*self.layer.weights, self.layer.index, given); }));
           },
           "x"_a, "[batch, positions, d_model] to the same, in the dtype of the weights.");
   nb::class_<PyEncoder>(m, "WhisperEncoder", "Log-mel to what the decoder listens to.")
@@ -280,36 +259,6 @@ void bind_encoder(nb::module_& m) {
           "mel"_a, "float32 [batch, mels, 3000] or [mels, 3000] to [batch, 1500, d_model].");
 }
 
-/// One layer over texts from their beginning, each about its own sound.
-void run_decoder_layer(const PyLayerWeights& layer, const Array& x, const Array& given) {
-  const WhisperWeights& w = *layer.weights;
-  const Array encoded = as_batch(given);
-  const int64_t batch = x.shape(0), length = x.shape(1), d = x.shape(2), heads = w.config.decoder_attention_heads;
-  if (encoded.ndim() != 3 || encoded.shape(0) != batch || encoded.shape(2) != d)
-    throw ShapeError("WhisperDecoderLayer", "encoder_hidden_states",
-                     "be [" + std::to_string(batch) + ", positions, " + std::to_string(d) + "]", given.shape().str());
-  const int64_t positions = encoded.shape(1);
-  const auto make = [&](const Dims& shape) { return Array::empty(shape, w.dtype, w.device); };
-  const DecoderLayer& weights = w.decoder[layer.index];
-  const KvCache self{make({batch, length, heads, d / heads}), make({batch, length, heads, d / heads}), {}, {}, {}};
-  KvCache cross{make({batch, positions, heads, d / heads}), make({batch, positions, heads, d / heads}), {}, {}, {}};
-  const Array kv = linear(encoded, weights.cross_kv.weight, {.bias = weights.cross_kv.bias});
-  copy_into(cross.k, kv.narrow(2, 0, d).reshape_view(cross.k.shape()));
-  copy_into(cross.v, kv.narrow(2, d, d).reshape_view(cross.v.shape()));
-  const int64_t tokens = batch * length;
-  std::vector<int32_t> values;
-  for (int64_t i = 0; i < tokens; ++i) values.push_back(static_cast<int32_t>(i % length));
-  for (int64_t i = 0; i < tokens; ++i) values.push_back(static_cast<int32_t>(i / length));
-  values.insert(values.end(), static_cast<size_t>(tokens), static_cast<int32_t>(positions - 1));
-  const Array inputs = from_host(values.data(), {3, tokens}, DType::int32, w.device);
-  DecoderPass pass = DecoderPass::allocate(w, tokens, 0);
-  pass.x = x.reshape_view({tokens, d});
-  pass.positions = inputs.select(0, 0);
-  pass.sequences = pass.windows = inputs.select(0, 1);
-  pass.last_keys = inputs.select(0, 2);
-  decode_layer(weights, pass, self, cross);
-}
-
 void bind_decoder(nb::module_& m) {
   nb::class_<Past>(m, "WhisperCache", "What a decoder has heard and read so far.")
       .def_ro("length", &Past::length, "Tokens read, of each text.");
@@ -326,9 +275,9 @@ void bind_decoder(nb::module_& m) {
       .def(
           "__call__",
           [](const PyDecoderLayer& self, const ArrayObject& x, const ArrayObject& encoder_hidden_states) {
+            const Array& given = to_array("WhisperDecoderLayer", "x", x);
             const Array& encoded = to_array("WhisperDecoderLayer", "encoder_hidden_states", encoder_hidden_states);
-            return over_copy("WhisperDecoderLayer", x, *self.layer.weights,
-                             [&](const Array& made) { run_decoder_layer(self.layer, made, encoded); });
+            return wrap(in_scope([&] { return decode_layer(*self.layer.weights, self.layer.index, given, encoded); }));
           },
           "x"_a, "encoder_hidden_states"_a,
           "[batch, tokens, d_model] to the same, each token seeing those before it and all of the sound.");

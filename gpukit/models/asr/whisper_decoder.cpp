@@ -5,6 +5,7 @@
 
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
+#include "gpukit/models/asr/whisper_encoder.h"
 #include "gpukit/ops/activation/activation.h"
 #include "gpukit/ops/attention/attention.h"
 #include "gpukit/ops/elementwise/binary.h"
@@ -77,9 +78,38 @@ DecoderPass DecoderPass::first(int64_t tokens) const {
   return part;
 }
 
-void decode_layer(const DecoderLayer& layer, const DecoderPass& pass, const KvCache& self, const KvCache& cross) {
-  decode_self(layer, pass, self);
-  decode_cross(layer, pass, cross);
+Array decode_layer(const WhisperWeights& w, size_t layer, const Array& given, const Array& encoded) {
+  constexpr const char* kOp = "WhisperDecoderLayer";
+  check_layer_input(kOp, w, given);
+  check_layer_input(kOp, w, encoded);
+  const int64_t batch = given.shape(0), length = given.shape(1), d = given.shape(2), positions = encoded.shape(1);
+  if (encoded.shape(0) != batch || positions < 1)
+    throw ShapeError(kOp, "encoder_hidden_states", "be of " + std::to_string(batch) + " sounds", encoded.shape().str());
+  const Array x = copy(given);
+  const int64_t heads = w.config.decoder_attention_heads, tokens = batch * length;
+  const auto cache_of = [&](int64_t count) {
+    KvCache cache;
+    for (Array* part : {&cache.k, &cache.v}) *part = Array::empty({batch, count, heads, d / heads}, w.dtype, w.device);
+    return cache;
+  };
+  const DecoderLayer& weights = w.decoder[layer];
+  const KvCache self = cache_of(length), cross = cache_of(positions);
+  const Array kv = linear(encoded, weights.cross_kv.weight, {.bias = weights.cross_kv.bias});
+  copy_into(cross.k, kv.narrow(2, 0, d).reshape_view(cross.k.shape()));
+  copy_into(cross.v, kv.narrow(2, d, d).reshape_view(cross.v.shape()));
+  std::vector<int32_t> values;
+  for (int64_t i = 0; i < tokens; ++i) values.push_back(static_cast<int32_t>(i % length));
+  for (int64_t i = 0; i < tokens; ++i) values.push_back(static_cast<int32_t>(i / length));
+  values.insert(values.end(), static_cast<size_t>(tokens), static_cast<int32_t>(positions - 1));
+  const Array inputs = from_host(values.data(), {3, tokens}, DType::int32, w.device);
+  DecoderPass pass = DecoderPass::allocate(w, tokens, 0);
+  pass.x = x.reshape_view({tokens, d});
+  pass.positions = inputs.select(0, 0);
+  pass.sequences = pass.windows = inputs.select(0, 1);
+  pass.last_keys = inputs.select(0, 2);
+  decode_self(weights, pass, self);
+  decode_cross(weights, pass, cross);
+  return x;
 }
 
 WhisperDecoder::WhisperDecoder(const WhisperWeights& weights, int64_t windows, int64_t sequences)

@@ -31,8 +31,9 @@ struct DecoderPass {
   DecoderPass first(int64_t tokens) const;
 };
 
-/// One layer over pass.x, in place.
-void decode_layer(const DecoderLayer& layer, const DecoderPass& pass, const KvCache& self, const KvCache& cross);
+/// One layer by itself over x [batch, tokens, d_model] in the weights' dtype: texts from their beginning, each about
+/// its own sound, `encoded` [batch, positions, d_model]. Throws ShapeError, DTypeError, DeviceError.
+Array decode_layer(const WhisperWeights& weights, size_t layer, const Array& x, const Array& encoded);
 
 /// Holds the keys of `windows` pieces of sound and of `sequences` texts. For one thread at a time. The weights must
 /// outlive it.

@@ -63,8 +63,19 @@ void encode_layer(const EncoderLayer& layer, const EncoderRoom& room, const Arra
 
 }  // namespace
 
-void encode_layer(const EncoderLayer& layer, int64_t heads, const Array& x) {
-  encode_layer(layer, EncoderRoom(x, heads, layer.fc1.weight.rows()), x);
+void check_layer_input(const char* op, const WhisperWeights& w, const Array& x) {
+  if (x.ndim() != 3 || x.shape(2) != w.config.d_model)
+    throw ShapeError(op, "x", "be [batch, length, " + std::to_string(w.config.d_model) + "]", x.shape().str());
+  check_dtype(op, "x", x, w.dtype);
+  if (x.device() != w.device)
+    throw DeviceError(std::string(op) + ": x is on " + str(x.device()) + ", the weights are on " + str(w.device));
+}
+
+Array encode_layer(const WhisperWeights& w, size_t layer, const Array& given) {
+  check_layer_input("WhisperEncoderLayer", w, given);
+  const Array x = copy(given);
+  encode_layer(w.encoder[layer], EncoderRoom(x, w.config.encoder_attention_heads, w.config.encoder_ffn_dim), x);
+  return x;
 }
 
 Array encode(const WhisperWeights& w, const Array& mel) {

@@ -10,7 +10,9 @@ namespace gpukit::asr {
 /// DTypeError, DeviceError.
 Array encode(const WhisperWeights& weights, const Array& mel);
 
-/// One layer: x [batch, positions, d_model] in the weights' dtype, in place. Throws as encode.
-void encode_layer(const EncoderLayer& layer, int64_t heads, const Array& x);
+/// One layer over x [batch, positions, d_model] in the weights' dtype. Throws as encode.
+Array encode_layer(const WhisperWeights& weights, size_t layer, const Array& x);
+/// Throws what a layer throws for an x that does not fit the weights.
+void check_layer_input(const char* op, const WhisperWeights& weights, const Array& x);
 
 }  // namespace gpukit::asr

@@ -80,14 +80,14 @@ def normalize_mel(log_mel: gp.GPUArray) -> gp.GPUArray:
 def preprocess_audio(
     audio_input: Any, sample_rate: int | None = None, n_mels: int = WHISPER_N_MELS, padding: bool = True
 ) -> gp.GPUArray:
-    """Log-mel [n_mels, 3000] of the first 30 s; without padding, of as many frames as there are, one at least.
+    """Log-mel [n_mels, 3000] of the first 30 s; without padding, of as many frames as there are, two at least.
 
     It lies on the current device, wherever the sound was.
     """
     samples = load_audio(audio_input, sample_rate).to(str(gp.empty((0,)).device))
     frames = WHISPER_N_FRAMES
     if not padding:
-        frames = max(1, min(frames, samples.shape[-1] // WHISPER_HOP_LENGTH))
+        frames = max(2, min(frames, samples.shape[-1] // WHISPER_HOP_LENGTH))
         samples = pad_or_trim(samples, max(samples.shape[-1], WHISPER_N_FFT))
     return log_mel_whisper(samples, n_mels, frames)[0]
 
