@@ -41,8 +41,10 @@ GPUKIT_DEVICE Range range_of(const WhisperRulesSpace& s, int32_t length, int32_t
   if (last && before_last) r.time_from = vocab;
   if (last && !before_last) r.text_from = s.end_of_text;
   // They do not go back, and no segment is empty.
-  const int32_t least = latest + (last && !before_last ? 0 : 1);
-  if (latest >= 0 && r.time_from < least) r.time_from = least;
+  if (latest < 0) return r;
+  const int32_t known = latest < vocab ? latest : vocab - 1;
+  const int32_t least = known + (last && !before_last ? 0 : 1);
+  if (r.time_from < least) r.time_from = least;
   return r;
 }
 
@@ -51,18 +53,19 @@ GPUKIT_DEVICE Range range_of(const WhisperRulesSpace& s, int32_t length, int32_t
 GPUKIT_DEVICE void advance(const WhisperRulesSpace& s, int32_t* text, int32_t token) {
   const auto field = [&](Field f) -> int32_t& { return text[f * s.texts_row]; };
   if (field(kSequence) < 0) return;
-  const int32_t position = field(kPosition) + 1;
-  if (token < 0 || token == s.end_of_text) {
+  const int32_t limit = field(kLimit);
+  if (token < 0 || token == s.end_of_text || field(kPosition) >= limit) {
     field(kSequence) = field(kWindow) = -1;
     return;
   }
+  const int32_t position = field(kPosition) + 1;
   field(kId) = token;
   field(kPosition) = position;
-  field(kLength) += 1;
+  field(kLength) = static_cast<int32_t>(static_cast<uint32_t>(field(kLength)) + 1u);
   const bool is_time = token >= s.timestamp_begin;
   field(kKinds) = (field(kKinds) & kLastIsTime) * kBeforeLastIsTime | (is_time ? kLastIsTime : 0);
   if (is_time) field(kLatest) = token;
-  if (position + 1 >= field(kLimit)) field(kSequence) = field(kWindow) = -1;
+  if (position >= limit - 1) field(kSequence) = field(kWindow) = -1;
 }
 
 }  // namespace whisper
