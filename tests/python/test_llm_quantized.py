@@ -37,6 +37,16 @@ def test_a_quantised_model_generates_what_it_computes(device, assets):
         load_model_from_safetensors(assets / "stories260K", quantize="int16")
 
 
+@pytest.mark.parametrize(("format", "agreement"), [("int8", 0.95), ("float8_e4m3", 0.9), ("float4_e2m1", 0.6)])
+def test_experts_are_quantised_one_by_one(device, assets, format, agreement):
+    _, ids = golden(assets, "stories260K-moe4x2-derived")
+    model = load_model_from_safetensors(assets / "stories260K-moe4x2-derived", quantize=format)
+    same = logits_of(model, ids[:-1]).argmax(-1) == np.array(ids[1:])
+    assert same.mean() >= agreement
+    text = model.generate(ids[:5], 12, temperature=0.0)
+    assert logits_of(model, text[:-1]).argmax(-1)[4:].tolist() == text[5:]
+
+
 @pytest.mark.parametrize("heads", [(2, 2), (4, 2)], ids=["joined", "apart"])
 def test_fp8_checkpoint(device, tmp_path, heads):
     # 128 rows of keys are whole blocks of scales, 64 are not.

@@ -123,6 +123,34 @@ def test_quantised_experts(device, rng, dtype, format, block):
     assert all(w.is_quantized for w in weights) and weights[0].shape == (4, 256, 256)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_each_expert_has_its_tensor_scale(device, rng, dtype):
+    """nvfp4 of experts whose numbers are of different sizes, quantised one by one."""
+    values = layer(rng, dtype, tokens=9, hidden=64, width=32, experts=5)
+    for part in values[2:]:
+        part *= (4.0 ** np.arange(-2, 3))[:, None, None]
+    each = [[gp.Weight.quantize(upload(v, "float32"), "nvfp4") for v in part] for part in values[2:]]
+    weights = [gp.ExpertWeights.stack(e) for e in each]
+    assert weights[0].tensor_scale.shape == (5,)
+    assert len({float(s) for s in weights[0].tensor_scale.to_numpy()}) == 5
+    dense = [np.stack([download(w.dense("float32")) for w in e]) for e in each]
+    expected = reference(*values[:2], *dense, 2)
+    got = gp.moe(upload(values[0], dtype), upload(values[1], dtype), *weights, 2)
+    # Gates of experts of very different sizes: what is small beside the largest is as exact as that is.
+    np.testing.assert_allclose(download(got), expected, rtol=0, atol=TOLERANCE[dtype] * np.abs(expected).max())
+    ids = array([4, 0, -1, 3, 3, 1, 2, 0, 4], "int32")
+    parts = weights[0]
+    rows = gp.grouped_matmul(
+        upload(values[0], dtype), parts.data, ids, scale_b=parts.scale, tensor_scale_b=parts.tensor_scale
+    )
+    wanted = [values[0][i] @ dense[0][e].T if e >= 0 else np.zeros(64) for i, e in enumerate(ids.to_numpy())]
+    np.testing.assert_allclose(download(rows), wanted, rtol=0, atol=TOLERANCE[dtype] * np.abs(wanted).max())
+    with pytest.raises(ValueError, match=r"tensor_scale must be one number, or one for each expert"):
+        gp.ExpertWeights(parts.data, parts.scale, tensor_scale=parts.tensor_scale[:3])
+    with pytest.raises(ValueError, match="tensor_scale must be one number"):
+        gp.dequantize(parts.data, parts.scale, tensor_scale=parts.tensor_scale)
+
+
 def test_expert_weights(device, rng):
     values = rng.normal(size=(3, 8, 32)).astype(np.float32)
     plain = gp.ExpertWeights(gp.from_numpy(values))

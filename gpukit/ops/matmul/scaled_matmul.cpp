@@ -62,6 +62,7 @@ ScaledOperand make_operand(const char* op, const Quantized& q, bool batched, con
   const CodeShape shape = {batched ? codes.shape(0) : 1, codes.shape(-2), columns_of(codes)};
   if (q.scale.defined()) o.scale = scale_layout(op, scale, q.scale, shape, batched);
   if (q.zero.defined()) o.zero = scale_layout(op, zero, q.zero, shape, batched);
+  if (batched && q.tensor_scale.defined() && q.tensor_scale.size() > 1) o.whole = q.tensor_scale.strides()[0];
   return o;
 }
 
@@ -181,7 +182,7 @@ ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, cons
   if (is_plain(b.data.dtype()) && b.scale.defined())
     throw ArgumentError(op, "scale_b", "be None for plain floats", std::string("one for ") + name(b.data.dtype()));
   check_parts(op, a, {"scale_a", "zero_a", "tensor_scale_a"});
-  check_parts(op, b, {"scale_b", "zero_b", "tensor_scale_b"});
+  check_parts(op, b, {"scale_b", "zero_b", "tensor_scale_b"}, grouped);
   if (a.zero.defined()) throw ArgumentError(op, "zero_a", "be None: activations have no zero points", "an array");
 
   ScaledProduct p;

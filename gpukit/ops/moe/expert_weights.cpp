@@ -47,7 +47,7 @@ ExpertWeights::ExpertWeights(const Quantized& codes) {
   check_matrices("data", codes.data);
   if (is_plain(codes.data.dtype()) || (!is_storage_only(codes.data.dtype()) && codes.data.dtype() != DType::int8))
     throw DTypeError(kOp, "data", "be float8, int8, int4 or float4_e2m1 beside scales", name(codes.data.dtype()));
-  check_parts(kOp, codes, {"scale", "zero", "tensor_scale"});
+  check_parts(kOp, codes, {"scale", "zero", "tensor_scale"}, true);
   parts_ = codes;
   parts_.data = pack(codes.data);
   for (Array* part : {&parts_.scale, &parts_.zero, &parts_.tensor_scale})
@@ -57,10 +57,9 @@ ExpertWeights::ExpertWeights(const Quantized& codes) {
 ExpertWeights ExpertWeights::stack(const std::vector<Weight>& experts) {
   if (experts.empty() || !experts.front().defined())
     throw ArgumentError(kOp, "experts", "have one weight or more", experts.empty() ? "none" : "an empty Weight");
-  if (experts.front().parts().tensor_scale.defined())
-    throw ArgumentError(kOp, "experts", "share one tensor_scale: quantise them stacked", "one for each");
   const Quantized all(stack_parts("experts", experts, &Quantized::data),
-                      stack_parts("scale", experts, &Quantized::scale), stack_parts("zero", experts, &Quantized::zero));
+                      stack_parts("scale", experts, &Quantized::scale), stack_parts("zero", experts, &Quantized::zero),
+                      stack_parts("tensor_scale", experts, &Quantized::tensor_scale));
   return experts.front().is_quantized() ? ExpertWeights(all) : ExpertWeights(all.data);
 }
 

@@ -18,7 +18,7 @@ class ExpertWeights {
   /// DTypeError.
   explicit ExpertWeights(const Array& matrices);
   /// Codes [experts, n, k] (packed ones [experts, n, k / 2]) and their scales, as quantize makes them of a 3-D array;
-  /// tensor_scale is one number. Throws ShapeError, DTypeError, ArgumentError, DeviceError.
+  /// tensor_scale is one number, or [experts]. Throws ShapeError, DTypeError, ArgumentError, DeviceError.
   explicit ExpertWeights(const Quantized& codes);
   /// Copies of the matrices of experts, all of one shape and format. Throws ShapeError, DTypeError, ArgumentError.
   static ExpertWeights stack(const std::vector<Weight>& experts);

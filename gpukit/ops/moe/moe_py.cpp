@@ -108,6 +108,9 @@ void bind_expert_weights(nb::module_& m) {
           "data", [](const ExpertWeights& w) { return part(w.parts().data); }, "The matrices, or their codes.")
       .def_prop_ro(
           "scale", [](const ExpertWeights& w) { return part(w.parts().scale); }, "Scales of blocks, or None.")
+      .def_prop_ro(
+          "tensor_scale", [](const ExpertWeights& w) { return part(w.parts().tensor_scale); },
+          "One for all experts or one for each, or None.")
       .def("__repr__", &repr);
 }
 

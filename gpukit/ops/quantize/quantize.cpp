@@ -170,7 +170,7 @@ Quantized quantize(const Array& x, DType format, const QuantizeOptions& options,
   return q;
 }
 
-void check_parts(const char* op, const Quantized& q, const PartNames& names) {
+void check_parts(const char* op, const Quantized& q, const PartNames& names, bool experts) {
   const DType format = q.data.dtype();
   const auto check = [&](const Array& part, const char* argument, DType dtype) {
     check_dtype(op, argument, part, dtype);
@@ -195,8 +195,10 @@ void check_parts(const char* op, const Quantized& q, const PartNames& names) {
     refuse(q.tensor_scale, names.tensor_scale, "be None for anything but float4_e2m1");
   } else if (q.tensor_scale.defined()) {
     check(q.tensor_scale, names.tensor_scale, DType::float32);
-    if (q.tensor_scale.size() != 1)
-      throw ShapeError(op, names.tensor_scale, "be one number", q.tensor_scale.shape().str());
+    const bool of_each = experts && q.tensor_scale.shape() == Dims{q.data.shape(0)};
+    if (q.tensor_scale.size() != 1 && !of_each)
+      throw ShapeError(op, names.tensor_scale, experts ? "be one number, or one for each expert" : "be one number",
+                       q.tensor_scale.shape().str());
   }
 }
 

@@ -19,7 +19,7 @@ struct Quantized {
   Array data;          // [..., rows, columns], packed: [..., rows, columns / 2]
   Array scale;         // float32, for float4_e2m1 float8_e4m3: [], or [..., ceil(rows / r), ceil(columns / c)]
   Array zero;          // int8, of scale's shape: int4 with zero points
-  Array tensor_scale;  // float32 []: float4_e2m1
+  Array tensor_scale;  // float32 []: float4_e2m1; of experts also [experts]
 };
 
 /// The elements that share one scale. 0: all of that axis.
@@ -51,6 +51,7 @@ struct PartNames {
   const char *scale, *zero, *tensor_scale;
 };
 /// Throws DTypeError, ShapeError, ArgumentError or DeviceError when the parts of `q` do not go with its codes.
-void check_parts(const char* op, const Quantized& q, const PartNames& names);
+/// `experts`: data is [experts, n, k], and tensor_scale may be one number for each.
+void check_parts(const char* op, const Quantized& q, const PartNames& names, bool experts = false);
 
 }  // namespace gpukit

@@ -11,6 +11,7 @@ struct ScaledOperand {
   int32_t has_scale;
   int64_t batch, row, k;  // strides of the codes in elements; a packed element is a byte
   ScaleLayout scale, zero;
+  int64_t whole;  // stride of the tensor scales of matrices; 0: one number
 };
 
 /// Element (i, j) of the result: products of numbers are added to a float32 sum by fused multiply-adds, k ascending.
@@ -39,7 +40,7 @@ GPUKIT_DEVICE float group_scale(const ScaledOperand& o, const void* scale, int64
 /// The scale of a whole row.
 GPUKIT_DEVICE float row_scale(const ScaledOperand& o, const void* scale, const float* tensor_scale, int64_t batch,
                               int64_t row) {
-  if (o.code == Code::float4_e2m1) return tensor_scale != nullptr ? *tensor_scale : 1.0f;
+  if (o.code == Code::float4_e2m1) return tensor_scale != nullptr ? tensor_scale[batch * o.whole] : 1.0f;
   const bool here = o.has_scale != 0 && !scaled_along_k(o);
   return here ? static_cast<const float*>(scale)[scale_at(o.scale, batch, row, 0)] : 1.0f;
 }
