@@ -89,8 +89,9 @@ int64_t Engine::submit(Request request) {
   auto sequence = std::make_unique<Sequence>();
   sequence->tokens = request.prompt;
   sequence->prompt_length = length;
-  if (request.tokenizer)
-    sequence->text.emplace(*request.tokenizer, request.stop);
+  if (request.tokenizer) request.text = text_source(*request.tokenizer);
+  if (request.text)
+    sequence->text.emplace(std::move(*request.text), request.stop);
   else if (!request.stop.empty())
     throw ArgumentError(kOp, "stop", "come with a tokenizer", "none");
   sequence->given = std::move(request);

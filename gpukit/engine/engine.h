@@ -37,7 +37,8 @@ struct Request {
   /// What it throws ends the request; a StepInterrupt ends the step and no request.
   std::function<std::vector<int32_t>(const std::vector<int32_t>& tokens)> allowed;
   std::optional<text::Tokenizer> tokenizer;  // makes the text of outputs
-  std::vector<std::string> stop;             // strings that end the request; they need a tokenizer
+  std::optional<TextSource> text;            // or this does
+  std::vector<std::string> stop;             // strings that end the request; they need one of the two
 };
 
 /// Thrown by a callback for what is not its request's, such as a signal: the step throws `cause`.

@@ -17,7 +17,7 @@ namespace {
 using namespace python;
 constexpr const char* kOp = "generate";
 using AllowedArg = Shown<"collections.abc.Callable[[list[int]], collections.abc.Sequence[int]] | None">;
-using TokenizerArg = Shown<"pygpukit.llm.Tokenizer | None">;
+using TokenizerArg = Shown<"pygpukit.llm.Tokenizer | pygpukit.llm.TokenizersTokenizer | None">;
 using StopArg = Shown<"str | collections.abc.Sequence[str]">;
 using BiasArg = Shown<"collections.abc.Mapping[int, float] | None">;
 
@@ -29,19 +29,40 @@ std::shared_ptr<nb::object> keep(nb::handle function) {
           }};
 }
 
+/// What is no Exception (KeyboardInterrupt, SystemExit) is not the request's.
+template <typename F>
+auto call_back(F&& f) {
+  const GilHeld gil;
+  try {
+    return f();
+  } catch (const nb::python_error& error) {
+    if (error.matches(PyExc_Exception)) throw;
+    throw StepInterrupt{std::current_exception()};
+  }
+}
+
 std::function<std::vector<int32_t>(const std::vector<int32_t>&)> to_allowed(nb::handle function) {
   if (function.is_none()) return {};
   return [kept = keep(function)](const std::vector<int32_t>& tokens) {
-    const GilHeld gil;
-    nb::list list;
-    for (const int32_t id : tokens) list.append(id);
-    try {
+    return call_back([&] {
+      nb::list list;
+      for (const int32_t id : tokens) list.append(id);
       return llm::to_ids(kOp, "allowed", (*kept)(list));
-    } catch (const nb::python_error& error) {
-      if (error.matches(PyExc_Exception)) throw;
-      throw StepInterrupt{std::current_exception()};  // KeyboardInterrupt, SystemExit
-    }
+    });
   };
+}
+
+/// Of our tokenizer, or of any object whose stream() gives one with push and flush.
+std::optional<TextSource> to_text_source(nb::handle tokenizer) {
+  if (tokenizer.is_none()) return std::nullopt;
+  const text::Tokenizer* ours = nullptr;
+  if (nb::try_cast(tokenizer, ours) && ours != nullptr) return text_source(*ours);
+  if (!nb::hasattr(tokenizer, "stream"))
+    throw ArgumentError(kOp, "tokenizer", "be a Tokenizer, or have its method stream()", shown(tokenizer));
+  const auto stream = keep(tokenizer.attr("stream")());
+  const auto text = [](nb::handle given) { return to_text(kOp, "text of a tokenizer", given); };
+  return TextSource{[stream, text](int32_t id) { return call_back([&] { return text((*stream).attr("push")(id)); }); },
+                    [stream, text] { return call_back([&] { return text((*stream).attr("flush")()); }); }};
 }
 
 Draw to_draw(double temperature, IntArg top_k, double top_p, double min_p, IntArg seed, double repetition_penalty,
@@ -85,7 +106,7 @@ int64_t submit(Engine& self, IntsArg input_ids, IntArg max_new_tokens, double te
                    logit_bias);
   r.stop_tokens = llm::to_ids(kOp, "stop_tokens", stop_tokens);
   r.allowed = to_allowed(allowed);
-  if (!tokenizer.is_none()) r.tokenizer = nb::cast<text::Tokenizer>(tokenizer);
+  r.text = to_text_source(tokenizer);
   if (nb::isinstance<nb::str>(stop))
     r.stop.push_back(to_text(kOp, "stop", stop));
   else

@@ -59,6 +59,12 @@ void Engine::admit() {
     if (!running_.empty() && cache_.pages_beside(shared) + static_cast<int64_t>(shared.size()) < wanted) return;
     SequencePtr sequence = std::move(waiting_.front());
     waiting_.pop_front();
+    try {
+      step_.prepare(sequence->given.draw, sequence->given.allowed != nullptr);
+    } catch (const std::exception&) {
+      fail(*sequence, std::current_exception());
+      continue;
+    }
     *row = true;
     sequence->row = row - used_rows_.begin();
     running_.push_back(std::move(sequence));
@@ -158,6 +164,7 @@ void Engine::ask_callbacks(Work& work) {
 int64_t Engine::draw(const Work& work) {
   const std::vector<Drawn> drawn = run(work);
   int64_t count = 0;
+  std::exception_ptr interrupt;
   for (const auto& [sequence, tokens] : work) {
     sequence->done += tokens;
     if (sequence->left() > 0) continue;
@@ -172,10 +179,14 @@ int64_t Engine::draw(const Work& work) {
       const bool ended = output.finish != Finish::none;
       ready_.push_back(std::move(output));
       if (ended) end(*sequence, true);
+    } catch (const StepInterrupt& signal) {
+      interrupt = signal.cause;
+      fail(*sequence, std::make_exception_ptr(Error("Engine: a signal came while the text of a token was made")));
     } catch (const std::exception&) {
       fail(*sequence, std::current_exception());
     }
   }
+  if (interrupt) std::rethrow_exception(interrupt);
   return count;
 }
 

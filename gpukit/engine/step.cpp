@@ -117,12 +117,21 @@ void Step::upload(const Shape& shape, std::span<const int32_t> ids, std::span<co
   cache_.upload();
 }
 
-void Step::upload_history(std::span<const StepRow> rows) {
-  const int64_t most = cache_.options().max_tokens;
-  if (!history_.defined()) {
-    history_ = Array::empty({cache_.options().max_sequences, most}, DType::int32, model_->device());
-    known_history_.resize(static_cast<size_t>(cache_.options().max_sequences));
+void Step::prepare(const Draw& draw, bool allowed) {
+  const int64_t rows = cache_.options().max_sequences;
+  const auto make = [&](Array* array, int64_t width, DType dtype) {
+    if (!array->defined()) *array = Array::empty({rows, width}, dtype, model_->device());
+  };
+  known_history_.resize(static_cast<size_t>(rows));
+  if (draw.has_penalties()) make(&history_, cache_.options().max_tokens, DType::int32);
+  if (!draw.bias.empty()) {
+    make(&bias_ids_, Draw::kMaxBias, DType::int32);
+    make(&bias_values_, Draw::kMaxBias, DType::float32);
   }
+  if (allowed) make(&allowed_, words_of(model_->config().vocab_size), DType::int32);
+}
+
+void Step::upload_history(std::span<const StepRow> rows) {
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].draw == nullptr || !rows[i].draw->has_penalties()) continue;
     const auto& history = rows[i].history;
@@ -138,12 +147,7 @@ void Step::upload_history(std::span<const StepRow> rows) {
 }
 
 void Step::upload_bias(std::span<const StepRow> rows) {
-  const Dims shape{cache_.options().max_sequences, Draw::kMaxBias};
-  if (!bias_ids_.defined()) {
-    bias_ids_ = Array::empty(shape, DType::int32, model_->device());
-    bias_values_ = Array::empty(shape, DType::float32, model_->device());
-  }
-  std::vector<int32_t> ids(static_cast<size_t>(shape.product()), -1);
+  std::vector<int32_t> ids(static_cast<size_t>(bias_ids_.size()), -1);
   std::vector<float> values(ids.size(), 0.0f);
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].draw == nullptr) continue;
@@ -159,8 +163,6 @@ void Step::upload_bias(std::span<const StepRow> rows) {
 
 void Step::upload_allowed(const Shape& shape, std::span<const StepRow> rows) {
   const int64_t vocab = model_->config().vocab_size, words = words_of(vocab);
-  if (!allowed_.defined())
-    allowed_ = Array::empty({cache_.options().max_sequences, words}, DType::int32, model_->device());
   std::vector<uint32_t> bits(static_cast<size_t>(shape.rows * words), ~0u);
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].allowed == nullptr) continue;

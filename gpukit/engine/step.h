@@ -54,6 +54,9 @@ class Step {
   };
   Step(std::shared_ptr<const llm::CausalTransformer> model, PagedCache& cache, const Options& options);
 
+  /// Makes what steps with such draws write to beside the buffers of all. Before the first of them; throws
+  /// OutOfMemoryError.
+  void prepare(const Draw& draw, bool allowed);
   /// Tokens in the order they are computed; sequence ids are rows. Waits for the result: one for each row.
   std::vector<Drawn> run(std::span<const int32_t> ids, std::span<const int32_t> positions,
                          std::span<const int32_t> sequences, std::span<const StepRow> rows);
@@ -94,7 +97,7 @@ class Step {
   std::vector<int32_t> staged_;
   Array chosen_, logits_;  // of the rows
   Array drawn_;            // int32: tokens, log-probabilities, the likeliest and theirs; one download
-  Array history_, bias_ids_, bias_values_, allowed_;  // made when first used
+  Array history_, bias_ids_, bias_values_, allowed_;  // by prepare()
   std::vector<std::vector<int32_t>> known_history_;   // what history_ holds
   std::vector<Captured> graphs_;
 };

@@ -1,26 +1,32 @@
 #include "gpukit/engine/stop_text.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "gpukit/base/error.h"
 
 namespace gpukit::engine {
 
-StopText::StopText(text::Tokenizer tokenizer, std::vector<std::string> stops)
-    : stream_(std::move(tokenizer)), stops_(std::move(stops)) {
+TextSource text_source(const text::Tokenizer& tokenizer) {
+  const auto stream = std::make_shared<text::TokenStream>(tokenizer);
+  return {[stream](int32_t id) { return stream->push(id); }, [stream] { return stream->flush(); }};
+}
+
+StopText::StopText(TextSource source, std::vector<std::string> stops)
+    : source_(std::move(source)), stops_(std::move(stops)) {
   for (const std::string& stop : stops_)
     if (stop.empty()) throw ArgumentError("generate", "stop", "be strings with a character", "an empty one");
 }
 
 std::string StopText::push(int32_t token) {
-  pending_ += stream_.push(token);
+  pending_ += source_.push(token);
   return show();
 }
 
 std::string StopText::flush() {
   if (stopped_) return {};
-  pending_ += stream_.flush();
+  pending_ += source_.flush();
   std::string shown = show();
   if (!stopped_) shown += std::exchange(pending_, {});
   return shown;

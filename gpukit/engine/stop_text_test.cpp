@@ -21,7 +21,7 @@ text::Tokenizer letters() {
 }
 
 std::vector<std::string> pieces(const std::vector<std::string>& stops, const std::string& input) {
-  StopText text(letters(), stops);
+  StopText text(text_source(letters()), stops);
   std::vector<std::string> shown;
   for (const char c : input) {
     shown.push_back(text.push(c - 'a'));
@@ -39,7 +39,7 @@ TEST(StopText, HoldsBackWhatMayBeAStop) {
   EXPECT_EQ(pieces({"end"}, "en"), (Pieces{"", "", "en"}));
   EXPECT_EQ(pieces({"bcd", "c"}, "abc"), (Pieces{"a", "", "b", ""}));
   EXPECT_EQ(pieces({"aab"}, "aaab"), (Pieces{"", "", "a", "", ""}));
-  EXPECT_THROW(StopText(letters(), {""}), ArgumentError);
+  EXPECT_THROW(StopText(text_source(letters()), {""}), ArgumentError);
 }
 
 }  // namespace

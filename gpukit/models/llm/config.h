@@ -78,6 +78,8 @@ struct TransformerConfig {
   /// Hugging Face's config.json. Throws FormatError naming a missing or wrong member, UnsupportedError naming what this
   /// library does not compute (a family, an activation, a kind of rope scaling, a quantisation).
   static TransformerConfig from_json(const Json& json);
+  /// The ids that end a text by generation_config.json, beside those of config.json. Throws FormatError.
+  void add_generation(const Json& json);
 };
 
 }  // namespace gpukit::llm

@@ -21,8 +21,9 @@ std::string shown(const Json& value) {
 /// Members of one object; null counts as missing. All throw FormatError naming the member.
 class Reader {
  public:
-  explicit Reader(const Json& json, std::string where = "") : json_(json), where_(std::move(where)) {
-    if (!json.is_object()) bad(where_.empty() ? "config" : where_, "be an object", json);
+  explicit Reader(const Json& json, std::string where = "", std::string file = "config.json")
+      : json_(json), where_(std::move(where)), file_(std::move(file)) {
+    if (!json.is_object()) bad(where_.empty() ? "all of it" : where_, "be an object", json);
     if (!where_.empty()) where_ += ".";
   }
 
@@ -32,7 +33,7 @@ class Reader {
   }
   const Json& at(std::string_view name) const {
     if (const Json* value = find(name)) return *value;
-    throw FormatError("config.json: there is no " + where_ + std::string(name));
+    throw FormatError(file_ + ": there is no " + where_ + std::string(name));
   }
 
   int64_t integer(std::string_view name, int64_t low, int64_t high) const {
@@ -84,8 +85,8 @@ class Reader {
   }
 
  private:
-  [[noreturn]] static void bad(const std::string& name, const std::string& needed, const Json& given) {
-    throw FormatError("config.json: " + name + " must " + needed + ", got " + shown(given));
+  [[noreturn]] void bad(const std::string& name, const std::string& needed, const Json& given) const {
+    throw FormatError(file_ + ": " + name + " must " + needed + ", got " + shown(given));
   }
   int64_t checked_integer(std::string_view name, const Json& value, int64_t low, int64_t high) const {
     if (!value.is_integer() || value.as_integer() < low || value.as_integer() > high)
@@ -100,7 +101,7 @@ class Reader {
   }
 
   const Json& json_;
-  std::string where_;
+  std::string where_, file_;
 };
 
 [[noreturn]] void unsupported(const std::string& what) { throw UnsupportedError("config.json: " + what); }
@@ -335,6 +336,11 @@ TransformerConfig TransformerConfig::from_json(const Json& json) {
     wrong(error.what());
   }
   return c;
+}
+
+void TransformerConfig::add_generation(const Json& json) {
+  for (const int64_t id : Reader(json, "", "generation_config.json").integers("eos_token_id", 0, INT32_MAX))
+    if (std::find(eos_token_ids.begin(), eos_token_ids.end(), id) == eos_token_ids.end()) eos_token_ids.push_back(id);
 }
 
 }  // namespace gpukit::llm

@@ -247,6 +247,14 @@ namespace gpukit {
 void bind_llm_config(nb::module_& parent) {
   using namespace llm;
   nb::module_ m = parent.def_submodule("_llm", "The classes of pygpukit.llm; internal.");
+  m.def(
+      "token_ids",
+      [](python::IntsArg ids) {
+        nb::typed<nb::list, int> list;
+        for (const int32_t id : to_ids("generate", "input_ids", ids)) list.append(id);
+        return list;
+      },
+      "ids"_a, "Plain ints of what holds ids: a sequence, an array.");
   bind_config(m);
   m.def(
       "model_spec_fields", [](const std::string& name) { return spec_fields(find_model_spec(name)); }, "name"_a,

@@ -1,5 +1,6 @@
 #include "gpukit/models/llm/load.h"
 
+#include <filesystem>
 #include <set>
 #include <tuple>
 #include <unordered_set>
@@ -468,12 +469,21 @@ QuantizeOptions weight_quantization(DType format, int64_t group, int64_t columns
 }
 
 TransformerConfig load_config(const std::string& path) {
-  const std::string file = io::model_folder(io::find_model(path)) + "/config.json";
-  try {
-    return TransformerConfig::from_json(Json::parse(files::read_file(file)));
-  } catch (const FormatError& error) {
-    throw FormatError(file + ": " + error.what());
-  }
+  const std::string folder = io::model_folder(io::find_model(path));
+  const auto read = [&](const std::string& name, const auto& use) {
+    const std::string file = folder + "/" + name;
+    try {
+      use(Json::parse(files::read_file(file)));
+    } catch (const FormatError& error) {
+      const std::string_view text = error.what();
+      throw FormatError(file + ": " + std::string(text.starts_with(name + ": ") ? text.substr(name.size() + 2) : text));
+    }
+  };
+  TransformerConfig config;
+  read("config.json", [&](const Json& json) { config = TransformerConfig::from_json(json); });
+  if (std::filesystem::exists(folder + "/generation_config.json"))
+    read("generation_config.json", [&](const Json& json) { config.add_generation(json); });
+  return config;
 }
 
 std::shared_ptr<const CausalTransformer> load_model(const std::string& path, Device device,

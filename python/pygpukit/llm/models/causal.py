@@ -12,6 +12,7 @@ from pygpukit._core._llm import Decoder as Decoder
 from pygpukit._core._llm import Engine as Engine
 from pygpukit._core._llm import Token as Token
 from pygpukit._core._llm import Transformer as _Transformer
+from pygpukit._core._llm import token_ids
 from pygpukit.llm.decode import DecodeJacobi, DecodeSpeculative
 from pygpukit.llm.progress import progress_bar
 
@@ -195,8 +196,9 @@ class CausalTransformerModel:
         **sampling: Any,
     ) -> Iterator[Token]:
         """New tokens with their log-probabilities and why they ended; `sampling` as Engine.submit takes it."""
-        chosen = engine or self._engine_for(len(input_ids) + max_new_tokens, logprobs, top_logprobs)
-        request = chosen.submit(input_ids, max_new_tokens, **sampling)
+        ids = token_ids(input_ids)
+        chosen = engine or self._engine_for(len(ids) + max_new_tokens, logprobs, top_logprobs)
+        request = chosen.submit(ids, max_new_tokens, **sampling)
         try:
             while True:
                 token = chosen.next(request)
@@ -209,9 +211,10 @@ class CausalTransformerModel:
     async def stream_async(
         self, input_ids: Sequence[int], max_new_tokens: int = 20, *, engine: Engine | None = None, **sampling: Any
     ) -> AsyncIterator[Token]:
-        """The same for asyncio: other coroutines run between tokens."""
-        chosen = engine or self._engine_for(len(input_ids) + max_new_tokens, False, 0)
-        request = chosen.submit(input_ids, max_new_tokens, **sampling)
+        """The same for asyncio: other coroutines run between tokens. Neither submit nor cancel waits for a step."""
+        ids = token_ids(input_ids)
+        chosen = engine or self._engine_for(len(ids) + max_new_tokens, False, 0)
+        request = chosen.submit(ids, max_new_tokens, **sampling)
         try:
             while True:
                 token = await asyncio.to_thread(chosen.next, request)
@@ -252,10 +255,11 @@ class CausalTransformerModel:
         **sampling: Any,
     ) -> list[int]:
         """The prompt and the new token ids, the one that ends the text included; use_cache=False changes nothing."""
+        ids = token_ids(input_ids)
         stream = self.generate_stream(
-            input_ids, max_new_tokens, temperature, top_k, top_p, eos_token_id, gpu_sampling, **sampling
+            ids, max_new_tokens, temperature, top_k, top_p, eos_token_id, gpu_sampling, **sampling
         )
-        return [*input_ids, *stream]
+        return [*ids, *stream]
 
     async def generate_async(
         self,
@@ -295,7 +299,8 @@ class CausalTransformerModel:
 
     def prefill_fixed_cache(self, input_ids: Sequence[int], start_position: int = 0) -> GPUArray:
         """Computes a prompt in the fixed caches; the logits [1, vocab] after its last token."""
-        return self.decoder(len(input_ids)).prefill(list(input_ids), start_position)
+        ids = token_ids(input_ids)
+        return self.decoder(len(ids)).prefill(ids, start_position)
 
     def snapshot_kv_cache(self) -> list[tuple[Any, Any]]:
         """The fixed caches as NumPy arrays, a pair a layer."""
