@@ -17,7 +17,7 @@ namespace {
 using namespace python;
 constexpr const char* kOp = "generate";
 using AllowedArg = Shown<"collections.abc.Callable[[list[int]], collections.abc.Sequence[int]] | None">;
-using TokenizerArg = Shown<"pygpukit.llm.Tokenizer | pygpukit.llm.TokenizersTokenizer | None">;
+using TokenizerArg = Shown<"pygpukit.llm.Tokenizer | pygpukit.llm.tokenizer.TokenizersTokenizer | None">;
 using StopArg = Shown<"str | collections.abc.Sequence[str]">;
 using BiasArg = Shown<"collections.abc.Mapping[int, float] | None">;
 
