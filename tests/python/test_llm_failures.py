@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from llm_case import llama_config, llama_tensors, save
@@ -171,5 +173,41 @@ def test_preemption_with_callbacks_faults_and_cancels(model, rng):
     assert faults == 7 and engine.num_preempted > 0 and len(cancelled) == 3
     for i, text in texts.items():
         assert text == expected[i][: len(text)] and (i in cancelled or text == expected[i])
+    engine.drop_prefixes()
+    assert engine.num_free_pages == free
+
+
+def test_threads_submit_step_and_cancel_at_once(model):
+    """Each has its tokens and its errors, whoever computes the step."""
+    prompts = [[i + 1] * (2 * i + 1) for i in range(6)]
+    expected = [alone(model, prompt, 12, **GREEDY, **GOOD) for prompt in prompts]
+    engine = model.engine(max_sequences=4, page_size=8, num_pages=24, token_budget=10)
+    free, wrong = engine.num_free_pages, []
+
+    def work(i):
+        try:
+            for turn in range(6):
+                if turn % 3 == 1:
+                    name = engine.submit([*prompts[i], BAD], 12)
+                    with pytest.raises(gp.errors.Error, match="NaN"):
+                        engine.next(name)
+                elif turn % 3 == 2:
+                    name = engine.submit(prompts[i], 50, **GREEDY, **GOOD)
+                    engine.next(name)
+                    engine.cancel(name)  # it may have ended in others' steps
+                    with pytest.raises(ValueError, match="has not ended"):
+                        engine.next(name)
+                else:
+                    name = engine.submit(prompts[i], 12, **GREEDY, **GOOD)
+                    assert [engine.next(name).id for _ in range(12)] == expected[i]
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and engine.idle()
     engine.drop_prefixes()
     assert engine.num_free_pages == free
