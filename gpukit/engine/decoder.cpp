@@ -91,7 +91,7 @@ Array Decoder::replay(std::span<const int32_t> ids, int64_t start) {
   forward_.upload(ids, start);
   const auto tokens = static_cast<int64_t>(ids.size());
   need_logits(tokens);
-  launch({.tokens = tokens, .level = runtime::determinism()}, [&] { logits_of(forward_.issue(tokens, caches_)); });
+  launch({tokens, -1, Kind::logits, runtime::determinism()}, [&] { logits_of(forward_.issue(tokens, caches_)); });
   return logits_.narrow(0, 0, tokens);
 }
 
@@ -110,7 +110,7 @@ std::vector<int32_t> Decoder::draft(int32_t token, int64_t start, int64_t count,
   std::iota(positions.begin(), positions.end(), static_cast<int32_t>(start));
   runtime::copy_from_host(write(draft_ids_), &token, sizeof(token));
   runtime::copy_from_host(write(draft_positions_), positions.data(), positions.size() * sizeof(int32_t));
-  launch({count, layers, true, runtime::determinism()}, [&] {
+  launch({count, layers, Kind::draft, runtime::determinism()}, [&] {
     SamplingParams params;
     params.temperature = 0.0f;
     for (int64_t i = 0; i < count; ++i) {
@@ -127,14 +127,20 @@ std::vector<int32_t> Decoder::draft(int32_t token, int64_t start, int64_t count,
   return ids;
 }
 
-std::vector<int32_t> Decoder::greedy(std::span<const int32_t> ids, int64_t start, int64_t layers) {
-  const Array rows = logits(ids, start, layers), out = chosen_.narrow(0, 0, rows.shape(0));
-  SamplingParams params;
-  params.temperature = 0.0f;
-  sample(rows, params, &out);
-  std::vector<int32_t> tokens(ids.size());
-  to_host(tokens.data(), out, "decode");
-  return tokens;
+std::vector<int32_t> Decoder::greedy(std::span<const int32_t> ids, int64_t start) {
+  note(ids, start);
+  forward_.upload(ids, start);
+  const auto tokens = static_cast<int64_t>(ids.size());
+  need_logits(tokens);
+  const Array out = chosen_.narrow(0, 0, tokens);
+  launch({tokens, -1, Kind::choices, runtime::determinism()}, [&] {
+    SamplingParams params;
+    params.temperature = 0.0f;
+    sample(logits_of(forward_.issue(tokens, caches_)), params, &out);
+  });
+  std::vector<int32_t> chosen(ids.size());
+  to_host(chosen.data(), out, "decode");
+  return chosen;
 }
 
 Accepted check_draft(Decoder& decoder, int32_t token, int64_t position, std::span<const int32_t> draft) {

@@ -41,14 +41,15 @@ class Decoder {
   std::vector<int32_t> draft(int32_t token, int64_t start, int64_t count, int64_t layers);
   /// The ids computed at the positions before `position`, from the last one on that came in another way.
   std::span<const int32_t> text(int64_t position) const;
-  /// The likeliest token after each id. Waits.
-  std::vector<int32_t> greedy(std::span<const int32_t> ids, int64_t start, int64_t layers = -1);
+  /// The likeliest token after each id: one graph launch and one wait.
+  std::vector<int32_t> greedy(std::span<const int32_t> ids, int64_t start);
 
  private:
+  enum class Kind { logits, choices, draft };
   /// What a captured run depends on beside device memory and the session.
   struct Run {
     int64_t tokens = 0, layers = -1;
-    bool draft = false;  // one token after the other
+    Kind kind = Kind::logits;
     env::Determinism level = env::Determinism::run_to_run;
     bool operator==(const Run&) const = default;
   };

@@ -419,6 +419,14 @@ def test_a_draft_is_one_launch_and_one_wait(stories, text):
     work = [e for e in events if e["ph"] == "X" and not e["name"].startswith("submit ")]
     assert sum(e["cat"] == "copy to host" for e in work) == 1
     assert sum("graph" in e["name"] for e in work) == 1 and len(work) <= 5
+    decoder.check_draft(text[5], 5, again)
+    runtime.trace_start()
+    accepted = decoder.check_draft(text[5], 5, again)
+    runtime.trace_stop()
+    assert accepted.tokens == text[6 : 6 + len(accepted.tokens)]
+    events = json.loads(runtime.trace_json())["traceEvents"]
+    work = [e for e in events if e["ph"] == "X" and not e["name"].startswith("submit ")]
+    assert sum("graph" in e["name"] for e in work) == 1 and len(work) <= 5
     stories.init_fixed_cache(20)
     decoder = stories.decoder(8)
     assert len(decoder.draft(1, 17, 8, 1)) == 2 and decoder.draft(1, 19, 8, 1) == []
