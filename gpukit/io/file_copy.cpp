@@ -53,7 +53,13 @@ class FileRun final : public memory::ByteSource {
 }  // namespace
 
 void read_run(const files::ReadableFile& file, const std::string& what, int64_t offset, void* to, int64_t bytes) {
-  const size_t got = file.read_at(offset, to, static_cast<size_t>(bytes));
+  size_t got = 0;
+  try {
+    got = file.read_at(offset, to, static_cast<size_t>(bytes));
+  } catch (const FileError& error) {
+    throw FileError(file.path(), error.error_number,
+                    "cannot read " + what + " (" + std::to_string(bytes) + " bytes at " + std::to_string(offset) + ") of");
+  }
   if (static_cast<int64_t>(got) != bytes)
     throw FormatError(file.path() + ": " + what + ": the file has become shorter: it ends at byte " +
                       std::to_string(offset + static_cast<int64_t>(got)));

@@ -54,5 +54,21 @@ TEST_F(FileCopy, AFileThatEndsIsTold) {
   }
 }
 
+#ifdef __linux__
+TEST(FileCopyFaults, AReadThatFailsNamesFileTensorAndOffset) {
+  // A plain file whose first bytes cannot be read.
+  const files::ReadableFile file = files::ReadableFile::open("/proc/self/mem");
+  const FilePart part{Array::empty({100}, DType::uint8, Device()), &file, "tensor 'x' at byte 3", 3};
+  try {
+    read_into({&part, 1});
+    FAIL();
+  } catch (const FileError& e) {
+    EXPECT_EQ(e.path, "/proc/self/mem");
+    EXPECT_EQ(std::string(e.what()).find("cannot read tensor 'x' at byte 3 (100 bytes at 3) of /proc/self/mem: "), 0u)
+        << e.what();
+  }
+}
+#endif
+
 }  // namespace
 }  // namespace gpukit::io

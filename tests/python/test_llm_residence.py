@@ -178,7 +178,20 @@ def test_two_contexts_in_two_threads(checkpoints, fresh_contexts):
         counts = seen[context.llm_id]
         assert counts["tokens"] >= 4 * 3 * 12 and counts["computed_tokens"] > counts["tokens"]
         assert counts["tokens_per_second"] > 0
+        assert counts["id"] in runtime._top_text(runtime.snapshot_json(), None, 200, False)
         assert f'pygpukit_context_tokens_total{{controller="1",context="{context.llm_id}"}}' in runtime.prometheus_text()
+
+
+def test_a_model_of_a_context_with_a_base_leaves_last(checkpoints, fresh_contexts):
+    scheduler.initialize(0, 1 << 30, 32 * MIB)  # room for two
+    contexts = [scheduler.create_context("based", max_vram=32 * MIB, base_vram=2 * MIB)]
+    contexts += [scheduler.create_context(name, max_vram=32 * MIB) for name in ("first guest", "second guest")]
+    models = []
+    for context in contexts:
+        with scheduler.context_session(context):
+            models.append(load(checkpoints[0], "cpu"))
+            texts(models[-1])
+    assert [model.resident for model in models] == [True, False, True]
 
 
 def test_streams_of_two_models_in_asyncio(checkpoints, alone, room_of_one, device):

@@ -23,7 +23,11 @@ std::shared_ptr<memory::Account> account_below(const std::string& name, Device d
 }  // namespace
 
 Residence::Residence(const std::string& name, Device device)
-    : account_(account_below(name, device)), group_(pool_of(device)) {}
+    : account_(account_below(name, device)), group_(pool_of(device)) {
+  // Who asked for a base gives way after those who did not.
+  for (const memory::Account* one = account_.get(); one != nullptr; one = one->parent().get())
+    if (one->kept() != 0) group_.set_priority(1);
+}
 
 Residence::Turn::Turn(const std::shared_ptr<Residence>& residence) {
   if (residence == nullptr) return;

@@ -12,7 +12,7 @@ namespace gpukit::llm {
 
 namespace {
 
-constexpr size_t kEnough = size_t{64} << 20;        // bytes that are moved together
+constexpr size_t kEnough = size_t{64} << 20;        // bytes that are moved together at most
 constexpr size_t kLeast = (size_t{1} << 20) + 256;  // of a block that can drop its pages
 constexpr size_t kAlignment = 256;
 constexpr int64_t kRunBytes = int64_t{1} << 20;  // of the file, that are turned or cast at once
@@ -301,7 +301,8 @@ void WeightBlocks::added(CausalTransformer::Parts& parts) {
       bytes += blocks_.contains(array.storage().get()) ? 0 : span_bytes(array);
       return array;
     });
-  if (bytes < kEnough) return;
+  // Two of each are there while they are moved: few where there is little room.
+  if (bytes < std::clamp(residence_->account()->available() / 16, kLeast, kEnough)) return;
   move(parts, moved_blocks_, false);
   moved_blocks_ = parts.blocks.size();
 }
