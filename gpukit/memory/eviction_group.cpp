@@ -18,9 +18,15 @@ void Residency::add(GroupRecord& group) {
 void Residency::join(const std::shared_ptr<GroupRecord>& group, Storage& storage) {
   std::vector<std::shared_ptr<driver::Stream>> streams;  // go after the lock
   Lock lock(mutex_);
-  Token token(*this, lock);
+  with_token(lock, [&] { streams = join(group, storage, lock); });
+}
+
+/// Streams of replays, to be let go without the lock.
+std::vector<std::shared_ptr<driver::Stream>> Residency::join(const std::shared_ptr<GroupRecord>& group,
+                                                             Storage& storage, Lock& lock) {
+  std::vector<std::shared_ptr<driver::Stream>> streams;
   ResidentRecord& record = record_of(storage);
-  if (record.group == group) return;
+  if (record.group == group) return streams;
   if (record.group != nullptr) throw Error("EvictionGroup.add: the block belongs to another group");
   bring({&record, group.get()}, lock);
   changed_.wait(lock, [&] { return record.holds == 0; });
@@ -37,9 +43,10 @@ void Residency::join(const std::shared_ptr<GroupRecord>& group, Storage& storage
   }
   record.uses.clear();
   // Replays were noted for groups only.
-  if (record.graph_holds == 0) return;
+  if (record.graph_holds == 0) return streams;
   streams = storage.streams();
   for (const auto& stream : streams) note(*group, stream);
+  return streams;
 }
 
 void Residency::dissolve(GroupRecord& group) noexcept {
@@ -68,8 +75,7 @@ size_t Residency::evict_group(GroupRecord& group) {
 
 void Residency::restore_group(GroupRecord& group) {
   Lock lock(mutex_);
-  Token token(*this, lock);
-  bring({&group}, lock);
+  with_token(lock, [&] { bring({&group}, lock); });
 }
 
 bool Residency::resident(const GroupRecord& group) const {

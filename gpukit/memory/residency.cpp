@@ -271,11 +271,12 @@ void Residency::acquire(std::span<Storage* const> storages) {
                        [](const Storage* s) { return unit_of(*s).where == Where::device; });
   };
   if (!all_here()) {
-    Token token(*this, lock);
-    std::vector<Unit*> units;
-    for (Storage* storage : storages) units.push_back(&unit_of(*storage));
-    bring(std::move(units), lock);
-    for (Storage* storage : storages) ++unit_of(*storage).holds;
+    with_token(lock, [&] {
+      std::vector<Unit*> units;
+      for (Storage* storage : storages) units.push_back(&unit_of(*storage));
+      bring(std::move(units), lock);
+      for (Storage* storage : storages) ++unit_of(*storage).holds;
+    });
     return;
   }
   for (Storage* storage : storages) ++unit_of(*storage).holds;
@@ -290,9 +291,10 @@ void Residency::release(std::span<Storage* const> storages) noexcept {
 driver::Address Residency::pin(Storage& storage) {
   Lock lock(mutex_);
   if (unit_of(storage).where != Where::device) {
-    Token token(*this, lock);
-    bring({&unit_of(storage)}, lock);
-    ++record_of(storage).pins;
+    with_token(lock, [&] {
+      bring({&unit_of(storage)}, lock);
+      ++record_of(storage).pins;
+    });
     return storage.block_.address;
   }
   ++record_of(storage).pins;

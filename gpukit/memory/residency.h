@@ -166,6 +166,21 @@ class Residency {
     Residency& residency_;
     Lock& lock_;
   };
+  /// Room can be made once another thread has worked with a group for long enough. That thread may need the token, so
+  /// who has it gives it up and tries again.
+  struct InTurn {};
+  template <typename Act>
+  void with_token(Lock& lock, Act&& act) {
+    for (;;) {
+      try {
+        Token token(*this, lock);
+        return act();
+      } catch (const InTurn&) {
+        wait_for_turn(lock);
+      }
+    }
+  }
+  void wait_for_turn(Lock& lock);
   /// One block on its way.
   struct Moving {
     ResidentRecord* record;
@@ -210,6 +225,8 @@ class Residency {
   size_t send_out(std::span<Unit* const> units, std::vector<Moving>& moving, Lock& lock);
   void wait_until_free(Unit& unit, const char* op, Lock& lock);
   size_t evict_unit(Unit& unit, const char* op, Lock& lock);
+  std::vector<std::shared_ptr<driver::Stream>> join(const std::shared_ptr<GroupRecord>& group, Storage& storage,
+                                                    Lock& lock);
   void bring(std::vector<Unit*> units, Lock& lock);
   void bring_in(Unit& unit, Lock& lock);
   void drop_copy(ResidentRecord& record) noexcept;

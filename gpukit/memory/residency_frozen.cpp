@@ -1,5 +1,6 @@
 // Blocks that no one changes any more, whose eviction copies nothing, and the turns of groups.
 #include <algorithm>
+#include <chrono>
 
 #include "gpukit/base/clock.h"
 #include "gpukit/base/error.h"
@@ -12,6 +13,9 @@ namespace {
 
 /// How long a group that no thread works with is left alone: a program is on its way from one step to the next.
 constexpr int64_t kBetweenTurns = 2'000'000;
+
+/// How often a thread looks whether the turn of another is over.
+constexpr std::chrono::milliseconds kLookForTurn{2};
 
 thread_local GroupTurn* t_turn = nullptr;
 
@@ -93,14 +97,17 @@ int64_t Residency::stays_until(const GroupRecord& group) {
 
 void Residency::begin_turn(GroupRecord& group) {
   Lock lock(mutex_);
-  if (group.where != Where::device) {
-    Token token(*this, lock);
-    bring({&group}, lock);
+  if (group.where == Where::device) {
     ++group.turns;
     return;
   }
-  ++group.turns;
+  with_token(lock, [&] {
+    bring({&group}, lock);
+    ++group.turns;
+  });
 }
+
+void Residency::wait_for_turn(Lock& lock) { changed_.wait_for(lock, kLookForTurn); }
 
 void Residency::end_turn(GroupRecord& group) noexcept {
   std::lock_guard lock(mutex_);

@@ -1,7 +1,6 @@
 // Choosing what leaves, and moving bytes out and in. The token is held throughout; the lock is not held while bytes
 // move.
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <optional>
 
@@ -18,8 +17,6 @@ namespace {
 
 // A group that came back stays for some times what that took, so that most of the time goes to work and not to moves.
 constexpr int64_t kStayFactor = 4, kLeastStay = 20'000'000, kMostStay = 500'000'000;
-// How long, and how often, someone looks whether the capture of a group's thread is over.
-constexpr int64_t kCapturePatience = 2'000'000'000, kCapturePause = 2'000'000;
 
 }  // namespace
 
@@ -72,12 +69,11 @@ bool Residency::in_scope(const Unit& unit, const Account* scope) {
 }
 
 Unit* Residency::pick(const Account* scope, bool may_wait, Lock& lock) {
-  const int64_t patience = real_clock().now_ns() + kCapturePatience;
   for (;;) {
     refresh_marks(lock);
     Unit* unfinished = nullptr;
     bool busy = arrivals_ > own_arrivals();
-    int64_t until = INT64_MAX;  // a group's turn is over
+    bool in_turn = false;  // another thread works with a group
     const int64_t now = real_clock().now_ns();
     for (auto& [priority, list] : lists_) {
       bool held = false;
@@ -91,20 +87,16 @@ Unit* Residency::pick(const Account* scope, bool may_wait, Lock& lock) {
         if (unit->is_group) {
           const auto& group = static_cast<const GroupRecord&>(*unit);
           if (GroupTurn::is_own(group)) continue;
-          if (const int64_t stays = stays_until(group); stays > now) {
-            held = true;
-            until = std::min(until, stays);
+          if (stays_until(group) > now) {
+            held = in_turn = true;
             continue;
           }
         }
         if (finished(*unit)) return unit;
         const bool can_wait = can_finish(*unit);
         if (unfinished == nullptr && can_wait) unfinished = unit;
-        // Its thread captures a graph, which is soon over; unless that thread needs what this one has in hand.
-        if (!can_wait && now < patience && unit->is_group && static_cast<const GroupRecord&>(*unit).turns != 0) {
-          held = true;
-          until = std::min(until, now + kCapturePause);
-        }
+        // Its thread captures a graph, which is soon over.
+        if (!can_wait && unit->is_group && static_cast<const GroupRecord&>(*unit).turns != 0) held = in_turn = true;
       }
       busy = busy || held;
       // A higher priority leaves only when nothing below can.
@@ -113,8 +105,8 @@ Unit* Residency::pick(const Account* scope, bool may_wait, Lock& lock) {
     if (!may_wait) return nullptr;
     if (unfinished != nullptr)
       wait_finished(*unfinished, lock);
-    else if (busy && until != INT64_MAX)
-      changed_.wait_for(lock, std::chrono::nanoseconds(until - now));
+    else if (in_turn)
+      throw InTurn();
     else if (busy)
       changed_.wait(lock);
     else
@@ -135,6 +127,7 @@ bool Residency::make_room(const Account* scope, size_t needed, bool holding) {
   }
   std::vector<Unit*> units, passed_over;
   size_t freed = 0;
+  bool in_turn = false;
   auto come_back = [&] {
     for (Unit* unit : passed_over) --unit->reserved;
   };
@@ -161,6 +154,12 @@ bool Residency::make_room(const Account* scope, size_t needed, bool holding) {
       }
       for (size_t i = first; i < moving.size(); ++i) freed += moving[i].block.bytes;
     }
+  } catch (const InTurn&) {
+    // Nothing was chosen yet.
+    come_back();
+    changed();
+    if (holding) throw;
+    in_turn = true;
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
     for (Unit* unit : units) unit->where = Where::device;
@@ -169,6 +168,11 @@ bool Residency::make_room(const Account* scope, size_t needed, bool holding) {
     come_back();
     changed();
     throw;
+  }
+  if (in_turn) {
+    token.reset();
+    wait_for_turn(lock);
+    return true;
   }
   come_back();
   if (units.empty()) return false;
@@ -356,8 +360,7 @@ void Residency::evict(Storage& storage) {
 
 void Residency::restore(Storage& storage) {
   Lock lock(mutex_);
-  Token token(*this, lock);
-  bring({&unit_of(storage)}, lock);
+  with_token(lock, [&] { bring({&unit_of(storage)}, lock); });
 }
 
 void Residency::bring(std::vector<Unit*> units, Lock& lock) {
