@@ -100,7 +100,9 @@ def pinned_rate(torch: Any) -> float:
     return 4 * host.numel() / statistics.median(spent)
 
 
-def measure_load(gp: Any, torch: Any, report: Any, gb: float = 10, folder: str | None = None, device: str = "cuda") -> None:
+def measure_load(
+    gp: Any, torch: Any, report: Any, gb: float = 10, folder: str | None = None, device: str = "cuda"
+) -> None:
     """`torch` None: ours alone."""
     from pygpukit.llm import load_model_from_safetensors
 

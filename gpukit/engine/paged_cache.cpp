@@ -12,7 +12,7 @@ namespace gpukit::engine {
 namespace {
 constexpr const char* kOp = "PagedCache";
 constexpr int64_t kAlignment = 256;
-}
+}  // namespace
 
 PagedCache::PagedCache(const llm::TransformerConfig& config, const Options& options, Device device)
     : options_(options) {

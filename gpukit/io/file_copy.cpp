@@ -18,7 +18,7 @@
 namespace gpukit::io {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{1} << 20;         // what one thread reads at once
+constexpr int64_t kPieceBytes = int64_t{1} << 20;      // what one thread reads at once
 constexpr size_t kUncheckedBytes = size_t{256} << 20;  // between looks for a signal
 
 /// What went wrong at the lowest offset.
@@ -38,8 +38,7 @@ struct FirstFault {
 /// A run of bytes of a file.
 class FileRun final : public memory::ByteSource {
  public:
-  explicit FileRun(const FilePart& part)
-      : part_(part), parts_{{0, static_cast<size_t>(part.array.nbytes()), false}} {}
+  explicit FileRun(const FilePart& part) : part_(part), parts_{{0, static_cast<size_t>(part.array.nbytes()), false}} {}
   const std::vector<Part>& parts() const override { return parts_; }
   void read(size_t offset, void* to, size_t bytes) override {
     read_run(*part_.file, part_.what, part_.offset + static_cast<int64_t>(offset), to, static_cast<int64_t>(bytes));
@@ -57,8 +56,9 @@ void read_run(const files::ReadableFile& file, const std::string& what, int64_t 
   try {
     got = file.read_at(offset, to, static_cast<size_t>(bytes));
   } catch (const FileError& error) {
-    throw FileError(file.path(), error.error_number,
-                    "cannot read " + what + " (" + std::to_string(bytes) + " bytes at " + std::to_string(offset) + ") of");
+    throw FileError(
+        file.path(), error.error_number,
+        "cannot read " + what + " (" + std::to_string(bytes) + " bytes at " + std::to_string(offset) + ") of");
   }
   if (static_cast<int64_t>(got) != bytes)
     throw FormatError(file.path() + ": " + what + ": the file has become shorter: it ends at byte " +

@@ -104,9 +104,9 @@ class LazyLoader {
   std::vector<std::string> order_;
   std::list<std::string_view> used_;  // longest ago first
   int64_t num_files_ = 0;
-  Stats stats_;                                  // loaded_bytes: also what is being loaded
-  std::deque<Asked> wanted_;                     // for the thread
-  std::vector<Asked> in_flight_;                 // what it reads
+  Stats stats_;                   // loaded_bytes: also what is being loaded
+  std::deque<Asked> wanted_;      // for the thread
+  std::vector<Asked> in_flight_;  // what it reads
   std::condition_variable changed_;
   bool stop_ = false;
   std::thread thread_;  // made at the first prefetch

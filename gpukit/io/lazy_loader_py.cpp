@@ -89,7 +89,8 @@ void bind_lazy_loader(nb::module_& parent) {
       .def(
           "prefetch",
           [](LazyLoader& self, const std::string& prefix) { return in_scope([&] { return self.prefetch(prefix); }); },
-          "prefix"_a, "Begins to load what begins with prefix, as far as there is room without eviction, and does not wait; how "
+          "prefix"_a,
+          "Begins to load what begins with prefix, as far as there is room without eviction, and does not wait; how "
           "many.")
       .def(
           "wait", [](LazyLoader& self) { in_scope([&] { return self.wait(), 0; }); },

@@ -21,8 +21,8 @@ namespace gpukit::io {
 class ReadAhead {
  public:
   struct Options {
-    int64_t batch_bytes = int64_t{64} << 20;   // read together
-    int64_t ahead_bytes = int64_t{256} << 20;  // read and not asked for yet
+    int64_t batch_bytes = int64_t{64} << 20;            // read together
+    int64_t ahead_bytes = int64_t{256} << 20;           // read and not asked for yet
     std::function<std::shared_ptr<void>()> enter = {};  // what the thread keeps while it reads
   };
   /// `order`: what will be asked for, about in this order; another order costs time only. The memory is charged to the
@@ -48,8 +48,8 @@ class ReadAhead {
   const runtime::Session session_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::string> order_;      // not begun
-  std::set<std::string> reading_;      // the batch under way
+  std::deque<std::string> order_;  // not begun
+  std::set<std::string> reading_;  // the batch under way
   std::map<std::string, Array> ready_;
   int64_t ready_bytes_ = 0;
   bool stop_ = false;

@@ -230,7 +230,8 @@ void TensorFile::read_again(std::string_view name, int64_t offset, void* to, int
   const auto [file, tensor] = state_->find(name);
   read_run(file->file, shown(*tensor), tensor->offset + offset, to, bytes);
   if (!file->file.unchanged())
-    throw FileError(file->file.path(), 0, "cannot read " + shown(*tensor) + " again: it has been changed since it was opened:");
+    throw FileError(file->file.path(), 0,
+                    "cannot read " + shown(*tensor) + " again: it has been changed since it was opened:");
 }
 
 void save_safetensors(const std::string& path, std::span<const std::pair<std::string, Array>> tensors,

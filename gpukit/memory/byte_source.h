@@ -27,8 +27,8 @@ class ByteSource {
 
 /// The block will not be written any more. Its first eviction copies the bytes to host memory, where they stay; later
 /// ones copy nothing. With `source` no eviction does: the bytes come from there again. A launch that writes the block
-/// makes it an ordinary one. No-op for a block that is not managed. Throws Error when the parts of the source do not lie
-/// in the block.
+/// makes it an ordinary one. No-op for a block that is not managed. Throws Error when the parts of the source do not
+/// lie in the block.
 void freeze(Storage& storage, std::shared_ptr<ByteSource> source = nullptr);
 /// Someone else may write it: an ordinary block again.
 void melt(Storage& storage) noexcept;

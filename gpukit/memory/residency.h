@@ -63,7 +63,7 @@ struct GroupRecord : Unit {
   explicit GroupRecord(Residency& owner) : Unit(true), residency(owner) {}
   Residency& residency;
   std::vector<ResidentRecord*> members;
-  int turns = 0;                              // threads that work with it now
+  int turns = 0;                                 // threads that work with it now
   int64_t last_turn_ns = 0, stays_until_ns = 0;  // when the last one ended; how long others leave it alone
 };
 

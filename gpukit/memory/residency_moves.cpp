@@ -442,7 +442,8 @@ void Residency::bring_in(Unit& unit, Lock& lock) {
     reread_bytes_ += static_cast<int64_t>(reread);
     if (unit.is_group) {
       const int64_t now = real_clock().now_ns();
-      static_cast<GroupRecord&>(unit).stays_until_ns = now + std::clamp(kStayFactor * (now - begin), kLeastStay, kMostStay);
+      static_cast<GroupRecord&>(unit).stays_until_ns =
+          now + std::clamp(kStayFactor * (now - begin), kLeastStay, kMostStay);
     }
     move_to_back(unit);
   }

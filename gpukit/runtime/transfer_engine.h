@@ -89,7 +89,7 @@ class TransferEngine {
     size_t piece_bytes = size_t{16} << 20;  // of direct copies
     int depth = 2;                          // pieces in flight per stream
     bool workers = true;                    // false: the caller of step() does the work, for tests
-    bool in_place = true;                   // sources write into the memory of a CPU; false: through the ring, for tests
+    bool in_place = true;  // sources write into the memory of a CPU; false: through the ring, for tests
   };
   explicit TransferEngine(driver::Context& context) : TransferEngine(context, Options()) {}
   TransferEngine(driver::Context& context, Options options);

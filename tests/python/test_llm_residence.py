@@ -49,9 +49,7 @@ def room_of_one(device):
 
 def moved():
     pools = runtime.snapshot()["pools"]
-    return {
-        name: sum(pool[name] for pool in pools) for name in ("copied_out_bytes", "copied_in_bytes", "reread_bytes")
-    }
+    return {name: sum(pool[name] for pool in pools) for name in ("copied_out_bytes", "copied_in_bytes", "reread_bytes")}
 
 
 def load(path, device, **options):
@@ -179,7 +177,9 @@ def test_two_contexts_in_two_threads(checkpoints, fresh_contexts):
         assert counts["tokens"] >= 4 * 3 * 12 and counts["computed_tokens"] > counts["tokens"]
         assert counts["tokens_per_second"] > 0
         assert counts["id"] in runtime._top_text(runtime.snapshot_json(), None, 200, False)
-        assert f'pygpukit_context_tokens_total{{controller="1",context="{context.llm_id}"}}' in runtime.prometheus_text()
+        assert (
+            f'pygpukit_context_tokens_total{{controller="1",context="{context.llm_id}"}}' in runtime.prometheus_text()
+        )
 
 
 def test_a_model_of_a_context_with_a_base_leaves_last(checkpoints, fresh_contexts):

@@ -59,16 +59,16 @@ Quantized load_int4(const io::TensorFile& file, const std::string& stem, const I
   std::vector<int8_t> zero(static_cast<size_t>(n * groups));
   const int shift = awq || !layout.zero_minus_one ? -8 : -7;
   parallel_for(n, kRowsAtOnce, [&](int64_t begin, int64_t end) {
-  for (int64_t row = begin; row < end; ++row) {
-    for (int64_t column = 0; column < k; column += 2)
-      data[static_cast<size_t>((row * k + column) / 2)] =
-          static_cast<uint8_t>((code(row, column) ^ 8u) | (code(row, column + 1) ^ 8u) << 4);
-    for (int64_t g = 0; g < groups; ++g)
-      zero[static_cast<size_t>(row * groups + g)] =
-          static_cast<int8_t>(static_cast<int>(nibble(packed_zeros[static_cast<size_t>(g * (n / 8) + row / 8)],
-                                                      order[static_cast<size_t>(row % 8)])) +
-                              shift);
-  }
+    for (int64_t row = begin; row < end; ++row) {
+      for (int64_t column = 0; column < k; column += 2)
+        data[static_cast<size_t>((row * k + column) / 2)] =
+            static_cast<uint8_t>((code(row, column) ^ 8u) | (code(row, column + 1) ^ 8u) << 4);
+      for (int64_t g = 0; g < groups; ++g)
+        zero[static_cast<size_t>(row * groups + g)] =
+            static_cast<int8_t>(static_cast<int>(nibble(packed_zeros[static_cast<size_t>(g * (n / 8) + row / 8)],
+                                                        order[static_cast<size_t>(row % 8)])) +
+                                shift);
+    }
   });
   const io::TensorInfo& info = file.info(stem + ".scales");
   if (info.shape != Dims{groups, n})

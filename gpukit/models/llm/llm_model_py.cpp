@@ -67,8 +67,7 @@ CausalTransformer::Parts to_parts(nb::handle embed_tokens, nb::handle blocks, nb
 }
 
 Residence& residence_of(const CausalTransformer& model, const char* op) {
-  if (model.residence() == nullptr)
-    throw Error(std::string(op) + ": the model was not loaded with evictable=True");
+  if (model.residence() == nullptr) throw Error(std::string(op) + ": the model was not loaded with evictable=True");
   return *model.residence();
 }
 
@@ -116,8 +115,7 @@ void bind_llm_model(nb::module_& parent) {
           "config"_a, "embed_tokens"_a, "blocks"_a, "final_norm"_a, "lm_head"_a = nb::none(),
           "position_embed"_a = nb::none())
       .def_static("load", &load, "path"_a, "device"_a = nb::none(), "dtype"_a = nb::none(), "quantize"_a = nb::none(),
-                  "group"_a = 0, "spec"_a = nb::none(), "evictable"_a = false,
-                  "progress"_a = nb::none(),
+                  "group"_a = 0, "spec"_a = nb::none(), "evictable"_a = false, "progress"_a = nb::none(),
                   "From a SafeTensors file, an index, a folder or the name of a model in the Hugging Face cache.")
       .def_static(
           "random",

@@ -12,10 +12,10 @@
 namespace gpukit::llm {
 
 struct LoadOptions {
-  std::optional<DType> dtype;       // of activations and dense matrices; empty: as the checkpoint has them
-  std::optional<DType> quantize;    // float8_e4m3, int8, int4 or float4_e2m1 for the matrices of the layers
-  int64_t group = 0;                // columns of one scale; 0: the format's own (int4: 64, float4_e2m1: 16, else a row)
-  bool evictable = false;           // leaves the device as a whole when others need its room (Residence)
+  std::optional<DType> dtype;     // of activations and dense matrices; empty: as the checkpoint has them
+  std::optional<DType> quantize;  // float8_e4m3, int8, int4 or float4_e2m1 for the matrices of the layers
+  int64_t group = 0;              // columns of one scale; 0: the format's own (int4: 64, float4_e2m1: 16, else a row)
+  bool evictable = false;         // leaves the device as a whole when others need its room (Residence)
   /// Called now and then with the bytes of tensors that are loaded and of all; what it throws ends the loading.
   std::function<void(int64_t done, int64_t total)> progress = {};
   const ModelSpec* spec = nullptr;  // null: found by the names of the tensors, and config.json must agree

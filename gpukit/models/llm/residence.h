@@ -14,8 +14,9 @@ namespace gpukit::llm {
 /// The account and the group of one model: its weights, and the caches, buffers and graphs of those who run it.
 class Residence {
  public:
-  /// An account of its own below the current one. Where memory is kept for that (a context with a base) the model leaves
-  /// after those of others, and not at all for their sake while it is within what is kept. Throws Error where the device has no pool that evicts.
+  /// An account of its own below the current one. Where memory is kept for that (a context with a base) the model
+  /// leaves after those of others, and not at all for their sake while it is within what is kept. Throws Error where
+  /// the device has no pool that evicts.
   Residence(const std::string& name, Device device);
 
   const std::shared_ptr<memory::Account>& account() const { return account_; }

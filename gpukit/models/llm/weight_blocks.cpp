@@ -17,9 +17,7 @@ constexpr size_t kLeast = (size_t{1} << 20) + 256;  // of a block that can drop 
 constexpr size_t kAlignment = 256;
 constexpr int64_t kRunBytes = int64_t{1} << 20;  // of the file, that are turned or cast at once
 
-bool is_number(DType dtype) {
-  return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32;
-}
+bool is_number(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32; }
 
 size_t span_bytes(const Array& array) {
   int64_t last = 0;
@@ -124,7 +122,8 @@ void each_array(TransformerBlock& block, F&& f) {
     for (Linear* linear : {&dense->gate, &dense->up, &dense->down}) each_array(*linear, f);
   } else {
     MoeWeights& moe = std::get<MoeLayer>(block.mlp).weights;
-    for (Weight* weight : {&moe.router, &moe.shared_gate_up, &moe.shared_down, &moe.shared_gate}) each_array(*weight, f);
+    for (Weight* weight : {&moe.router, &moe.shared_gate_up, &moe.shared_down, &moe.shared_gate})
+      each_array(*weight, f);
     each_array(moe.gate_up, f);
     each_array(moe.down, f);
   }
@@ -230,7 +229,12 @@ std::vector<WeightBlocks::Segment> WeightBlocks::segments_of(const Array& array,
   }
   if (size != array.size()) return {};
   if (!turn) return segments;
-  segment = {at, static_cast<size_t>(array.nbytes()), origin.tensors, segment.from, array.dtype(), array.shape(0),
+  segment = {at,
+             static_cast<size_t>(array.nbytes()),
+             origin.tensors,
+             segment.from,
+             array.dtype(),
+             array.shape(0),
              array.shape(1)};
   return {segment};
 }

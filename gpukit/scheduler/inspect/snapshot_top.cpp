@@ -160,8 +160,7 @@ void show_devices(Screen& screen, const Json& s, const Rates& rates) {
 
 void show_contexts(Screen& screen, const Json& s, const Rates& rates) {
   std::vector<std::vector<std::string>> rows{
-      {"context", "class", "state", "memory", "quota", "", "launches", "/s", "futures", "SMs",
-       "tokens", "/s"}};
+      {"context", "class", "state", "memory", "quota", "", "launches", "/s", "futures", "SMs", "tokens", "/s"}};
   for (const Json& c : s.at("contexts").items()) {
     const Json* obtained = c.find("obtained");
     rows.push_back({text_at(c, "id"), text_at(c, "qos"), text_at(c, "state"), bytes_at(c, "used_bytes"),
