@@ -78,7 +78,10 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama4": ("llama4_text", LLAMA4),
     "llama4-top2": (
         "llama4_text",
-        {**LLAMA4, "num_experts_per_tok": 2, "interleave_moe_layer_step": 2, "use_qk_norm": False, "no_rope_layer_interval": 2},
+        {
+            **LLAMA4, "num_experts_per_tok": 2, "interleave_moe_layer_step": 2, "use_qk_norm": False,
+            "no_rope_layer_interval": 2, "rope_parameters": {**LLAMA3_SCALING, "factor": 16.0, "high_freq_factor": 1.0},
+        },
     ),
 }  # fmt: skip
 PROMPT, NEW, POSITIONS = 24, 64, (0, 5, 17, 23)

@@ -168,6 +168,23 @@ def test_llama4_of_text_and_pictures_quantised(device, tmp_path, quantize):
     assert 0 < error < (0.2 if quantize == "int8" else 1.0) * np.abs(golden["logits"]).max()
 
 
+def test_llama4_switches(device, tmp_path):
+    """As checkpoints write them: a number for a bool, null for no chunks, nothing for what is usual."""
+    golden = read("llama4")
+    tensors = weights(golden["seed"], golden["shapes"])
+    usual = ("no_rope_layers", "layer_types", "moe_layers", "interleave_moe_layer_step", "attn_temperature_tuning")
+
+    def difference(**changes):
+        config = {name: value for name, value in golden["config"].items() if name not in usual} | changes
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        model = llm.load_model_from_safetensors(save(folder, config, tensors))
+        return np.abs(logits(model, golden) - golden["logits"]).max()
+
+    assert difference() < 1e-4 and difference(no_rope_layers=[], attn_temperature_tuning=4) < 1e-4
+    for changes in ({"attn_temperature_tuning": 0}, {"attention_chunk_size": None}, {"use_qk_norm": False}):
+        assert difference(**changes) > 1e-2, changes
+
+
 @pytest.mark.parametrize("name", ["llama4", "llama4-top2"])
 def test_llama4_in_a_batch(device, tmp_path, name):
     """Chunks, scales by position and gates of experts are a token's own, wherever its keys lie."""

@@ -31,6 +31,11 @@ class Reader {
     const Json* value = json_.find(name);
     return value == nullptr || value->is_null() ? nullptr : value;
   }
+  /// It is there, and null.
+  bool is_null(std::string_view name) const {
+    const Json* value = json_.find(name);
+    return value != nullptr && value->is_null();
+  }
   const Json& at(std::string_view name) const {
     if (const Json* value = find(name)) return *value;
     throw FormatError(file_ + ": there is no " + where_ + std::string(name));
@@ -123,8 +128,8 @@ RopeScaling read_scaling(const Reader& rope, int64_t max_positions) {
   s.factor = rope.number("factor", 1e-3, 1e6);
   s.low_freq_factor = rope.number("low_freq_factor", 1e-6, 1e6, 1);
   s.high_freq_factor = rope.number("high_freq_factor", 1e-6, 1e6, 4);
-  if (s.kind == Kind::llama3 && s.high_freq_factor <= s.low_freq_factor)
-    wrong("rope_scaling.high_freq_factor must be above low_freq_factor");
+  if (s.kind == Kind::llama3 && s.high_freq_factor < s.low_freq_factor)
+    wrong("rope_scaling.high_freq_factor must not be below low_freq_factor");
   s.original_length = rope.integer("original_max_position_embeddings", 1, kMostPositions, max_positions);
   s.beta_fast = rope.number("beta_fast", 1e-6, 1e6, 32);
   s.beta_slow = rope.number("beta_slow", 1e-6, 1e6, 1);
@@ -226,9 +231,14 @@ void read_llama4(const Reader& json, TransformerConfig& c) {
   c.rope_interleaved = true;
   c.max_position_embeddings = std::min(c.max_position_embeddings, kMostServed);
   c.unit_qk_norm = json.boolean("use_qk_norm", true);
-  if (json.boolean("attn_temperature_tuning", true)) c.attn_scale = json.number("attn_scale", 0, 1e6, 0.1);
+  // Checkpoints have this as a bool or as a number.
+  const Json* tuning = json.find("attn_temperature_tuning");
+  const bool tuned = tuning != nullptr && tuning->is_integer() ? tuning->as_integer() != 0
+                                                               : json.boolean("attn_temperature_tuning", true);
+  if (tuned) c.attn_scale = json.number("attn_scale", 0, 1e6, 0.1);
   c.floor_scale = json.number("floor_scale", 1e-6, 1e12, 8192);
-  c.attention_chunk = json.integer("attention_chunk_size", 0, INT32_MAX, 8192);
+  if (!json.is_null("attention_chunk_size"))
+    c.attention_chunk = json.integer("attention_chunk_size", 0, INT32_MAX, 8192);
 
   std::vector<int64_t> with_rope = json.integers("no_rope_layers", 0, 1);  // 1: the layer has RoPE
   const int64_t interval = json.integer("no_rope_layer_interval", 1, INT32_MAX, 4);

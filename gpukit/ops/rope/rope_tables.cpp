@@ -49,7 +49,7 @@ std::vector<double> frequencies(int64_t dim, double base, const RopeScaling& s) 
         const double wavelength = kTurn / f[i];
         if (wavelength > length / s.low_freq_factor) {
           f[i] /= s.factor;
-        } else if (wavelength >= length / s.high_freq_factor) {
+        } else if (s.high_freq_factor > s.low_freq_factor && wavelength >= length / s.high_freq_factor) {
           const double smooth = (length / wavelength - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
           f[i] = (1 - smooth) * f[i] / s.factor + smooth * f[i];
         }
@@ -76,8 +76,8 @@ std::pair<Array, Array> rope_tables(const char* op, int64_t positions, int64_t r
   if (scaling.kind == Kind::yarn && !(scaling.beta_fast > 0 && scaling.beta_slow > 0))
     refuse(op, "beta_fast and beta_slow must be positive");
   if (scaling.kind == Kind::llama3 &&
-      !(scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor))
-    refuse(op, "high_freq_factor must be above low_freq_factor, and that above 0");
+      !(scaling.low_freq_factor > 0 && scaling.high_freq_factor >= scaling.low_freq_factor))
+    refuse(op, "high_freq_factor must not be below low_freq_factor, and that must be above 0");
   const std::vector<double> f = frequencies(rotary_dim, base, scaling);
   double amplitude = 1;
   if (scaling.kind == Kind::yarn)
