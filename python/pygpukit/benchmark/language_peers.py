@@ -128,7 +128,7 @@ class Transformers:
             first = self._model(prompt, past_key_values=cache, use_cache=True, logits_to_keep=1).logits[:, -1]
             token.copy_(first.argmax(-1, keepdim=True))
             lengths += [layer.cumulative_length for layer in cache.layers]
-            step = torch.compile(forward, mode="max-autotune-no-cudagraphs", dynamic=False) if compiled else forward
+            step = torch.compile(forward, dynamic=False) if compiled else forward
             run = self._captured(step) if self._on_gpu else step
 
         def one() -> None:
