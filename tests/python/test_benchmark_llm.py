@@ -12,7 +12,13 @@ import pytest
 from llm_golden import read
 
 import pygpukit as gp
-from pygpukit.benchmark import BenchmarkReport, BenchmarkSuite, LanguageDecodeBenchmark, LanguageModel, LanguagePrefillBenchmark
+from pygpukit.benchmark import (
+    BenchmarkReport,
+    BenchmarkSuite,
+    LanguageDecodeBenchmark,
+    LanguageModel,
+    LanguagePrefillBenchmark,
+)
 from pygpukit.benchmark.language import SHAPES, host_us_between_steps
 from pygpukit.benchmark.language_peers import StepTimer
 from pygpukit.benchmark.timing import Effort, HostTimer
