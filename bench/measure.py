@@ -27,9 +27,11 @@ import measure_attention
 import measure_audio
 import measure_llm
 import measure_load
+import measure_hearing
 import measure_matmul
 import measure_nn
 import measure_runtime
+import measure_tts
 from timing import against_torch_us, gpu_times_us, submit_times_us, torch_noise
 
 ROWS, COLUMNS = 16384, 8192
@@ -465,6 +467,8 @@ GROUPS = {
     **measure_load.GROUPS,
     **measure_llm.GROUPS,
     **measure_asr.GROUPS,
+    **measure_tts.GROUPS,
+    **measure_hearing.GROUPS,
 }
 VENDOR = "mm_lt"
 

@@ -1,7 +1,7 @@
 """Measures the CPU backend against NumPy in the same process, in turns: `python bench/measure_cpu.py --out cpu.json`.
 
-Then a language model by two threads, against what they read; speech recognition where PYGPUKIT_ASSETS names the folder
-of real weights. The file holds {name: {"value": ...}}; tools/measure_host.py puts it among the figures of the host.
+Then a language model by two threads, against what they read; speech recognition and speech where PYGPUKIT_ASSETS names
+the folder of real weights. The file holds {name: {"value": ...}}; tools/measure_host.py puts it among the figures of the host.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import measure_asr
+import measure_tts
 import pygpukit as gp
 
 SIZES = (512, 1024, 2048)
@@ -99,6 +100,7 @@ def main() -> None:
     figures["cpu_stories15m_share_of_read"] = json.loads(language.stdout)
     if assets := os.environ.get("PYGPUKIT_ASSETS"):
         figures.update(measure_asr.cpu_figures(Path(assets), minutes=10))
+        figures["cpu_tts"] = measure_tts.cpu_figure()
     text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
     print(text, end="")
     if options.out:

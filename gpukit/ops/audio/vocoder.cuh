@@ -122,7 +122,7 @@ GPUKIT_DEVICE float log_polar_point(const float* a, int64_t frame, int64_t n, co
     const float angle = sinf(a[(p.bins + k) * p.frames + frame]);
     if (k == 0 || k == p.bins - 1) {  // real: the imaginary part is left out
       const float part = size * cosf(angle);
-      sum += k * n % 2 == 0 || k == 0 ? part : -part;
+      sum += k == 0 || n % 2 == 0 ? part : -part;
     } else {
       const double turn = static_cast<double>(k * n % p.points) / static_cast<double>(p.points);
       sum += 2.0f * size * cosf(angle + static_cast<float>(6.283185307179586 * turn));
