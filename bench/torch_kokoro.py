@@ -155,7 +155,10 @@ class TorchKokoro:
                 curves.append(self.conv(f"predictor.{name}_proj", y))
             asr = self.text(tokens).repeat_interleave(frames, dim=2)
             f, v = (self.conv(f"decoder.{name}_conv", x, 2, 1) for name, x in zip(("F0", "N"), curves, strict=True))
-            x, reduced = self.block("decoder.encode", torch.cat([asr, f, v], dim=1), s_dec), self.conv("decoder.asr_res.0", asr)
+            x, reduced = (
+                self.block("decoder.encode", torch.cat([asr, f, v], dim=1), s_dec),
+                self.conv("decoder.asr_res.0", asr),
+            )
             for i in range(4):
                 x = self.block(f"decoder.decode.{i}", torch.cat([x, reduced, f, v], dim=1), s_dec)
             return self.generator(x, curves[0][0, 0].float(), s_dec)

@@ -13,7 +13,7 @@ import pytest
 
 import pygpukit as gp
 from pygpukit.asr.whisper.model import TranscriptionResult
-from pygpukit.llm import Tokenizer, load_model_from_safetensors
+from pygpukit.llm import ChatMessage, Tokenizer, apply_chat_template, load_model_from_safetensors
 from pygpukit.pipeline import (
     AudioBuffer,
     LLMToTTSPipeline,
@@ -30,7 +30,7 @@ from pygpukit.pipeline import (
 )
 from pygpukit.pipeline.stages import make_contexts
 from pygpukit.scheduler import get_context, list_contexts
-from pygpukit.tts import KokoroModel
+from pygpukit.tts import KokoroModel, from_wav, resample_audio
 
 RATE = 16000
 
@@ -484,18 +484,45 @@ def test_stages_run_in_their_contexts(fresh_contexts):
         make_contexts({"ears": 1})
 
 
-def test_real_models_hear_and_speak(assets):
-    pipeline = create_voice_pipeline(assets / "whisper-tiny", assets / "stories15M", assets / "kokoro-82m")
-    said = KokoroModel.from_pretrained(assets / "kokoro-82m", dtype="float32").synthesize("The dog is happy.")
-    heard = gp.ops.audio.resample(said.audio.data, 24000, RATE).to_numpy()
-    pipeline._max_new_tokens = 6
-    pipeline.start_listening()
-    pieces = list(pipeline.process_audio(np.concatenate([quiet(0.3), heard, quiet(0.9)])))
-    question, answer = pipeline.conversation_history
-    assert question.text.lower().strip(" .!") == "the dog is happy"
-    assert answer.role == "assistant"
-    assert all(np.isfinite(piece).all() for piece in pieces)
-    story = load_model_from_safetensors(assets / "stories15M")
-    speech = LLMToTTSPipeline(story, pipeline._speech.tts_model, Tokenizer(assets / "stories15M"))
-    chunks = list(speech.generate_speech("Once upon a time", max_new_tokens=5, temperature=0.0))
-    assert chunks[-1].is_final and chunks[0].audio.size > 0
+def test_three_conversations_of_real_models(assets, fresh_contexts, tmp_path):
+    shares = {"vad": 0.05, "whisper": 0.25, "llm": 0.4, "tts": 0.3}
+    pipeline = create_voice_pipeline(
+        assets / "whisper-tiny", assets / "stories15M", assets / "kokoro-82m",
+        shares=shares, max_new_tokens=6, temperature=0.0,
+    )  # fmt: skip
+    assert len(list_contexts()) == 4
+    llm, tokenizer = load_model_from_safetensors(assets / "stories15M"), pipeline.tokenizer
+    voice = KokoroModel.from_pretrained(assets / "kokoro-82m", dtype="float32")
+    for number, question in enumerate(["The dog is happy.", "She likes green.", "It is cold."]):
+        path = tmp_path / f"{number}.wav"
+        voice.synthesize(question).to_wav(path)
+        samples, rate = from_wav(path)
+        heard = resample_audio(samples, rate, RATE).to_numpy()
+        pipeline.reset()
+        pipeline.start_listening()
+        sound = np.concatenate([quiet(0.3), heard, quiet(0.9)])
+        blocks = [list(pipeline.process_audio(sound[at : at + 1600])) for at in range(0, sound.size, 1600)]
+        pieces = [piece for block in blocks for piece in block]
+        asked, answer = pipeline.conversation_history
+        assert asked.text.lower().strip(" .!") == question.lower().strip(".")
+        stages = {note.stage: note.text for note in pipeline.log}
+        assert stages["whisper"] == asked.text and stages["llm"] == answer.text and "ms of speech" in stages["vad"]
+        if number > 0:
+            continue
+        # What each model makes alone.
+        prompt = apply_chat_template([ChatMessage("user", asked.text)], tokenizer)
+        ids = list(llm.generate_stream(prompt, 6, temperature=0.0, eos_token_id=tokenizer.eos_token_id))
+        assert answer.text == tokenizer.decode([i for i in ids if i != tokenizer.eos_token_id]).strip()
+        spoken = [note.text for note in pipeline.log if note.stage == "tts"]
+        alone = [chunk.to_numpy() for text in spoken for chunk in voice.generate_stream(text)]
+        np.testing.assert_array_equal(np.concatenate([quiet(0), *pieces]), np.concatenate([quiet(0), *alone]))
+        assert sum(piece.size for piece in pieces) > 0
+
+
+def test_a_story_is_told(assets):
+    story, voice = load_model_from_safetensors(assets / "stories15M"), Tones()
+    speech = LLMToTTSPipeline(story, voice, Tokenizer(assets / "stories15M"))
+    chunks = list(speech.generate_speech("Once upon a time", max_new_tokens=40, temperature=0.0))
+    assert chunks[-1].is_final and len(chunks) > 1 and chunks[0].audio.size > 0
+    again = list(speech.generate_speech("Once upon a time", max_new_tokens=40, temperature=0.0))
+    assert [chunk.text for chunk in again] == [chunk.text for chunk in chunks]

@@ -171,7 +171,9 @@ def test_two_streams_go_on_together(model):
     np.testing.assert_array_equal(no, model.synthesize("No.").to_numpy())
 
 
-@pytest.mark.parametrize("text", ["", " \n", "\U0001f600", "\u041f\u0440\u0438", "...", "?!", "\x00\x01", "(((", "\ud800\udfff"])
+@pytest.mark.parametrize(
+    "text", ["", " \n", "\U0001f600", "\u041f\u0440\u0438", "...", "?!", "\x00\x01", "(((", "\ud800\udfff"]
+)
 def test_nothing_to_say_is_an_error(model, text):
     with pytest.raises(ValueError, match="nothing that can be spoken"):
         model.synthesize(text)

@@ -111,10 +111,12 @@ struct LogPolarParams {
 
 /// The periodic Hann window.
 GPUKIT_DEVICE float hann(int64_t i, int64_t points) {
-  return 0.5f - 0.5f * cosf(static_cast<float>(6.283185307179586 * static_cast<double>(i) / static_cast<double>(points)));
+  return 0.5f -
+         0.5f * cosf(static_cast<float>(6.283185307179586 * static_cast<double>(i) / static_cast<double>(points)));
 }
 
-/// Point n of the inverse transform of one frame of `a` [2 bins, frames]: sizes exp(a), angles sin(a) of the second half.
+/// Point n of the inverse transform of one frame of `a` [2 bins, frames]: sizes exp(a), angles sin(a) of the second
+/// half.
 GPUKIT_DEVICE float log_polar_point(const float* a, int64_t frame, int64_t n, const LogPolarParams& p) {
   float sum = 0;
   for (int64_t k = 0; k < p.bins; ++k) {

@@ -23,8 +23,9 @@ void bind_vocoder(nb::module_& parent) {
           return audio::harmonic_source(pitch, options, random, state, target);
         });
       },
-      "f0"_a, "mix"_a, "bias"_a = 0.0f, "noise"_a = nb::none(), "rate"_a = 24000.0, "step"_a = 300,
-      nb::kw_only(), "seed"_a = nb::none(), "offset"_a = 0, "out"_a = nb::none(), "Samples of a mix of harmonics of f0, which is in Hz and has one value for each step; "
+      "f0"_a, "mix"_a, "bias"_a = 0.0f, "noise"_a = nb::none(), "rate"_a = 24000.0, "step"_a = 300, nb::kw_only(),
+      "seed"_a = nb::none(), "offset"_a = 0, "out"_a = nb::none(),
+      "Samples of a mix of harmonics of f0, which is in Hz and has one value for each step; "
       "noise: standard normal, or that of a seed.");
   m.def(
       "samples_from_logs",

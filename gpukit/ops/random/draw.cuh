@@ -1,7 +1,7 @@
 // What one random word becomes, for a given element type. Shared by host and device; `Element` supplies load and store.
 #pragma once
-#include "gpukit/ops/common/philox.cuh"
 #include "gpukit/ops/common/normal.cuh"
+#include "gpukit/ops/common/philox.cuh"
 
 namespace gpukit::random {
 

@@ -143,9 +143,7 @@ class LLMToTTSPipeline:
         else:
             callback.on_complete()
 
-    def _chunks(
-        self, answer: Answer, stages: Stages, write: Callable[[], None] | None = None
-    ) -> Iterator[TTSChunk]:
+    def _chunks(self, answer: Answer, stages: Stages, write: Callable[[], None] | None = None) -> Iterator[TTSChunk]:
         def speak() -> None:
             with stages.within("tts"):
                 spoken(answer, self.tts_model, self.voice, self.speed)

@@ -68,7 +68,9 @@ def make_contexts(shares: Mapping[str, float]) -> Contexts:
 _numbers = itertools.count(1)
 
 
-def written(answer: Answer, model: CausalTransformerModel, tokenizer: Tokenizer, ids: Sequence[int], draw: Draw) -> None:
+def written(
+    answer: Answer, model: CausalTransformerModel, tokenizer: Tokenizer, ids: Sequence[int], draw: Draw
+) -> None:
     """Puts what the model writes after ``ids`` into the answer, without the token that ends it."""
     end, stream = tokenizer.eos_token_id, tokenizer.stream()
     tokens = model.generate_stream(ids, eos_token_id=end, **draw)

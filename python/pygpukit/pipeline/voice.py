@@ -299,7 +299,7 @@ def create_voice_pipeline(
     """A pipeline of the models in three folders; the language model's has a tokenizer.json.
 
     ``shares`` are parts of the GPU for "vad", "whisper", "llm" and "tts", at most 1 together: each of them gets an
-    execution context, which its model is loaded in. ``options`` are those of VoicePipeline.
+    execution context, which its model is loaded in and stays with. ``options`` are those of VoicePipeline.
     """
     contexts = make_contexts(shares) if shares is not None else {}
     stages = Stages(None, contexts)

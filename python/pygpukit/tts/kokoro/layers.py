@@ -201,7 +201,8 @@ class BertSelfAttention:
     def __call__(self, x: Array) -> Array:
         shape = (*x.shape[:2], self.num_attention_heads, x.shape[2] // self.num_attention_heads)
         q, k, v = (part(x).reshape(shape) for part in (self.query, self.key, self.value))
-        return attention(q, k, v).reshape(x.shape)
+        seen: Array = attention(q, k, v).reshape(x.shape)
+        return seen
 
 
 class ALBERTLayer:
