@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -127,10 +128,10 @@ def say(model: KokoroModel, i: int, round_: int = 0) -> SynthesisResult:
     return model.synthesize(SENTENCES[i % len(SENTENCES)], voice=voice, speed=speed, limit_peak=False)
 
 
-def hear(model: KokoroModel, ears: WhisperModel, count: int) -> Heard:
-    """Says and writes down the first sentences, and prints each."""
+def hear(model: KokoroModel, ears: WhisperModel, numbers: Iterable[int]) -> Heard:
+    """Says and writes down the sentences of these numbers, and prints each."""
     tokenizer, result = KokoroTokenizer(use_misaki=False), Heard()
-    for i in range(count):
+    for i in numbers:
         said = say(model, i)
         samples = resample_audio(said.audio, 24000, 16000)
         text = ears.transcribe(samples.to_numpy(), 16000, language="en").text.strip()
@@ -150,7 +151,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=len(SENTENCES), help="how many sentences")
     arguments = parser.parse_args()
     model = KokoroModel.from_pretrained(arguments.kokoro, dtype="float32")
-    heard = hear(model, WhisperModel.from_pretrained(arguments.whisper), arguments.first)
+    heard = hear(model, WhisperModel.from_pretrained(arguments.whisper), range(arguments.first))
     rate = heard.errors / max(1, heard.total)
     print(f"word error rate {rate:.1%}, worst sentence {heard.worst:.0%}, loudest sample {heard.loudest:.3f}")
     for fault in heard.faults():

@@ -58,6 +58,7 @@ const char* name_of(Answer::Event::Kind kind) {
 void bind_answer(nb::module_& m) {
   using namespace python;
   nb::class_<SpeechStats>(m, "SpeechStats", "Sums over requests; times are milliseconds.")
+      .def(nb::init<>())
       .def_ro("total_tokens", &SpeechStats::total_tokens, "Tokens of text.")
       .def_ro("total_sentences", &SpeechStats::total_sentences, "Sentences that were said.")
       .def_ro("total_audio_duration_ms", &SpeechStats::total_audio_duration_ms, "Sound.")
@@ -137,6 +138,7 @@ void bind_conversation(nb::module_& parent) {
   nb::module_ m = parent.def_submodule("_voice", "The parts of pygpukit.pipeline; internal.");
   bind_answer(m);
   nb::class_<ConversationStats>(m, "ConversationStats", "Sums over a conversation; times are milliseconds.")
+      .def(nb::init<>())
       .def_ro("total_turns", &ConversationStats::total_turns, "Turns with words.")
       .def_ro("interruptions", &ConversationStats::interruptions, "Turns that were stopped.")
       .def_ro("total_speech_seconds", &ConversationStats::total_speech_seconds, "Heard.")
