@@ -57,10 +57,8 @@ bool Conversation::stop_listening() {
 
 void Conversation::reset() {
   const std::lock_guard lock(mutex_);
-  if (current_) {
-    current_->over = true;
-    current_->answer->stop();
-  }
+  ++epoch_;
+  if (current_) current_->answer->stop();
   current_ = nullptr;
   vad_.reset();
   onset_.reset();
@@ -107,6 +105,7 @@ std::shared_ptr<Conversation::Turn> Conversation::begin_turn(double speech_secon
   interrupt_locked();
   current_ = std::make_shared<Turn>();
   current_->number = ++turns_;
+  current_->epoch = epoch_;
   current_->began_ns = clock_.now_ns();
   const AnswerOptions options{.sample_rate = options_.sample_rate,
                               .chunk_samples = std::max<int64_t>(
@@ -120,6 +119,7 @@ std::shared_ptr<Conversation::Turn> Conversation::begin_turn(double speech_secon
 
 bool Conversation::heard(Turn& turn, const std::string& given) {
   const std::lock_guard lock(mutex_);
+  if (turn.epoch != epoch_) return false;
   stats_.transcription_time_ms += milliseconds_since(turn.began_ns);
   const std::string text = trimmed(given);
   note(turn.number, "whisper", text);
@@ -152,6 +152,7 @@ void Conversation::begin_window_with_user() {
 
 bool Conversation::note_sound(Turn& turn, int64_t samples, const std::string& sentence) {
   const std::lock_guard lock(mutex_);
+  if (turn.epoch != epoch_) return !std::exchange(turn.sounded, true);
   if (!sentence.empty()) note(turn.number, "tts", sentence);
   stats_.audio_seconds += static_cast<double>(samples) / static_cast<double>(options_.sample_rate);
   if (std::exchange(turn.sounded, true)) return false;
@@ -165,6 +166,7 @@ std::string Conversation::finish(Turn& turn) {
   std::string text = trimmed(turn.answer->text());
   if (std::exchange(turn.over, true)) return text;
   turn.answer->stop();
+  if (turn.epoch != epoch_) return text;
   if (turn.heard) {
     stats_.generation_time_ms += milliseconds_since(turn.answer_ns);
     note(turn.number, "llm", text);

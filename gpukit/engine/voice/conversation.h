@@ -62,7 +62,7 @@ class Conversation {
 
    private:
     friend class Conversation;
-    int64_t number = 0, began_ns = 0, answer_ns = 0;
+    int64_t number = 0, epoch = 0, began_ns = 0, answer_ns = 0;
     bool heard = false, sounded = false, over = false;
   };
 
@@ -123,6 +123,7 @@ class Conversation {
   TalkState state_ = TalkState::idle;
   std::shared_ptr<Turn> current_;
   int64_t turns_ = 0;
+  int64_t epoch_ = 0;  // turns of before the last reset change nothing
   ConversationStats stats_;
   std::deque<SpokenTurn> history_;
   size_t window_ = 0;  // the first turn of the window

@@ -155,6 +155,20 @@ TEST(Conversation, WhatIsRememberedIsBounded) {
   EXPECT_EQ(talk.state(), TalkState::idle);
 }
 
+TEST(Conversation, ATurnOfBeforeAResetChangesNothing) {
+  Speaking s;
+  const auto late = s.talk.begin_turn(1);
+  s.talk.reset();
+  EXPECT_FALSE(s.talk.heard(*late, "Late."));
+  EXPECT_TRUE(s.talk.note_sound(*s.turn, 480, "A very long answer."));
+  EXPECT_EQ(s.talk.finish(*s.turn), "A very long answer.");
+  EXPECT_TRUE(s.talk.log().empty());
+  EXPECT_TRUE(s.talk.history().empty());
+  EXPECT_EQ(s.talk.stats().audio_seconds, 0);
+  EXPECT_EQ(s.talk.state(), TalkState::idle);
+  EXPECT_TRUE(late->answer->stopped());
+}
+
 TEST(Conversation, OptionsAreChecked) {
   EXPECT_THROW(Conversation({.vad = {}, .barge_in_seconds = 0}), ArgumentError);
   EXPECT_THROW(Conversation({.vad = {}, .max_history = 1}), ArgumentError);
