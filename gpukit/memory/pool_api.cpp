@@ -87,6 +87,13 @@ MemoryPool::~MemoryPool() {
   pool_.forget(*account_);
 }
 
+size_t MemoryPool::sum(size_t (Account::*bytes)() const) const {
+  size_t all = 0;
+  for (const auto& one : accounts(account_->device()))
+    if (account_->contains(*one)) all += (*one.*bytes)();
+  return all;
+}
+
 size_t MemoryPool::available() const {
   const size_t quota = this->quota(), used = this->used();
   return used < quota ? quota - used : 0;
@@ -170,8 +177,8 @@ MemoryPoolStats MemoryPool::stats() const {
   const AccountStats account = account_->stats();
   MemoryPoolStats stats;
   stats.quota = account.quota;
-  stats.used = account.live_bytes;
-  stats.cached = account.cached_bytes;
+  stats.used = used();
+  stats.cached = cached();
   stats.available = available();
   stats.allocation_count = account.allocations;
   stats.reuse_count = account.reuses;

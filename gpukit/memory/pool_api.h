@@ -52,8 +52,8 @@ class MemoryPool {
   Device device() const { return account_->device(); }
   bool eviction() const { return account_->eviction(); }
   size_t quota() const { return account_->quota(); }
-  size_t used() const { return account_->live_bytes(); }
-  size_t cached() const { return account_->cached_bytes(); }
+  size_t used() const { return sum(&Account::live_bytes); }
+  size_t cached() const { return sum(&Account::cached_bytes); }
   size_t available() const;
 
   /// The number of a new block of size_class(size) bytes; the first is 0. Throws OutOfMemoryError.
@@ -80,6 +80,8 @@ class MemoryPool {
   std::optional<std::string> get_host_data(uint64_t id);
 
  private:
+  /// Over its account and those below it.
+  size_t sum(size_t (Account::*bytes)() const) const;
   struct Entry {
     std::shared_ptr<Storage> storage;
     size_t size = 0;

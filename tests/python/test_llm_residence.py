@@ -71,7 +71,7 @@ def test_two_models_take_turns_in_the_room_of_one(checkpoints, alone, room_of_on
         i = turn % 2
         assert ask(i, PROMPTS[turn % 3]) == alone[i][turn % 3]
         assert models[i].resident and not models[1 - i].resident
-        assert room_of_one.used + room_of_one.cached <= room_of_one.quota
+        assert room_of_one.used > 8 * MIB and room_of_one.used + room_of_one.cached <= room_of_one.quota
     assert [engine.num_graphs for engine in engines] == graphs
 
 
@@ -211,10 +211,12 @@ def test_memory_goes_with_the_model(checkpoints, room_of_one, device):
     used = room_of_one.used
     model = load(checkpoints[0], device)
     texts(model)
+    assert room_of_one.used > used + 8 * MIB
     model.evict()
+    assert room_of_one.used < used + 6 * MIB  # small blocks of graphs stay
     del model
     gc.collect()
-    assert room_of_one.used == used
+    assert room_of_one.used <= used + MIB  # the workspace of the stream
     with pytest.raises(RuntimeError, match="evictable=True"):
         load_model_from_safetensors(checkpoints[0], device=device).evict()
 
@@ -225,6 +227,7 @@ def test_a_model_above_the_wall_is_refused_and_leaves_nothing(checkpoints, devic
     try:
         with pytest.raises(MemoryError):
             load(checkpoints[0], device)
+        gc.collect()
         assert pool.used == 0
     finally:
         set_default_pool(None)
