@@ -97,7 +97,8 @@ BAD = [
     ("harmonic", {"kernel_size": 0}, "kernel_size must be between 1 and 65536"),
     ("percussive", {"margin": 0.5}, "margin must be at least 1"),
     ("hpss", {"power": 0.0}, "power must be positive"),
-    ("griffin_lim", {"n_iter": -1}, "n_iter must be at least 0"),
+    ("griffin_lim", {"n_iter": -1}, "n_iter must be between 0 and 100000"),
+    ("griffin_lim", {"n_iter": 2**62}, "n_iter must be between 0 and 100000"),
     ("griffin_lim", {"momentum": 1.0}, "momentum must be at least 0 and below 1"),
     ("griffin_lim", {"win_length": 65}, "win_length must be -1 or between 1 and n_fft"),
 ]

@@ -78,7 +78,9 @@ Array griffin_lim(const Array& magnitude, const GriffinLimOptions& o, const Arra
   constexpr const char* kOp = "griffin_lim";
   check_spectrum(kOp, "magnitude", magnitude, 2, 2);
   if (magnitude.shape(-2) < 2) throw ShapeError(kOp, "magnitude", "have at least 2 frames", magnitude.shape().str());
-  check_at_least(kOp, "n_iter", o.n_iter, 0);
+  constexpr int64_t kMaxIterations = 100000;
+  if (o.n_iter < 0 || o.n_iter > kMaxIterations)
+    throw ArgumentError(kOp, "n_iter", "be between 0 and 100000", std::to_string(o.n_iter));
   check_at_least(kOp, "hop_length", o.hop_length, 1);
   if (!(o.momentum >= 0 && o.momentum < 1))
     throw ArgumentError(kOp, "momentum", "be at least 0 and below 1", std::to_string(o.momentum));

@@ -15,8 +15,8 @@ namespace gpukit::audio {
 namespace {
 
 const jit::KernelSet kernels("gpukit/ops/audio/tonal.cuh",
-                             gather_names({"CqtWave", "ChromaWeights", "FoldOctaves", "OverLargest"}));
-enum Kernel { kWave, kWeights, kFold, kLargest };
+                             gather_names({"CqtWave", "ChromaWeights", "FoldOctaves", "OverLargest", "ChromaNorm"}));
+enum Kernel { kWave, kWeights, kFold, kLargest, kNorm };
 const jit::KernelSet sums("gpukit/ops/audio/tonal.cuh", lane_names({"ConstantQ"}));
 
 constexpr int64_t kMaxClasses = 1 << 10;
@@ -100,9 +100,11 @@ Array chroma_stft(const Array& spectrum, double sample_rate, int64_t n_chroma, d
   if (output.empty()) return output.finish();
   constexpr double kLowestA = 27.5;
   const double bin_hz = sample_rate / (2.0 * static_cast<double>(bins - 1));
+  const ChromaParams p{bins, n_chroma, std::log2(bin_hz / kLowestA), tuning};
+  const Array norms = temporaries.empty({bins}, DType::float64, device);
+  gather<ChromaNorm>(kOp, kernels.get(kNorm), norms, {}, {}, {}, p, 64 * n_chroma);
   const Array weights = temporaries.empty({n_chroma, bins}, DType::float32, device);
-  gather<ChromaWeights>(kOp, kernels.get(kWeights), weights, {}, {}, {},
-                        {bins, n_chroma, std::log2(bin_hz / kLowestA), tuning}, 64 * n_chroma);
+  gather<ChromaWeights>(kOp, kernels.get(kWeights), weights, norms, {}, {}, p, 128);
   const Array rows = as_rows(spectrum, temporaries);
   const Array values = temporaries.empty({rows.shape(0), n_chroma}, DType::float32, device);
   matmul(rows, weights.transpose(), &values, {.precision = MatmulPrecision::exact});

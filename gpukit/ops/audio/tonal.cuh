@@ -51,7 +51,11 @@ struct ConstantQ {
   };
   static GPUKIT_DEVICE Row row(int64_t index, const Params& p) {
     const int64_t bin = index % p.bins, frame = index / p.bins % p.frames, signal = index / p.bins / p.frames;
-    return {cqt_width(bin, p), signal * p.n, frame * p.hop + cqt_begin(bin, p), bin * p.widest};
+    const int64_t first = frame * p.hop + cqt_begin(bin, p), width = cqt_width(bin, p);
+    // What lies outside of the signal is left out, but every sample keeps its lane.
+    const int64_t skipped = first < 0 ? -first / kLanes * kLanes : 0;
+    const int64_t stop = width < p.n - first ? width : p.n - first;
+    return {stop > skipped ? stop - skipped : 0, signal * p.n, first + skipped, bin * p.widest + skipped};
   }
   static GPUKIT_DEVICE Sums none() { return {0.0f, 0.0f}; }
   static GPUKIT_DEVICE void add(Sums& sums, const Row& row, int64_t i, const float* a, const float* b, const float*,
@@ -75,34 +79,52 @@ struct ChromaParams {
   double bin_octaves, tuned;  // log2 of a bin's width over that of A0; classes that the tuning adds
 };
 
-/// Weight [class, bin].
-struct ChromaWeights {
-  using Value = float;
-  using Params = ChromaParams;
+struct ChromaBin {
   /// The pitch of a bin in classes from A0 up.
-  static GPUKIT_DEVICE double pitch(int64_t bin, const Params& p) {
+  static GPUKIT_DEVICE double pitch(int64_t bin, const ChromaParams& p) {
     const double classes = static_cast<double>(p.classes), lowest = static_cast<double>(bin == 0 ? 1 : bin);
     return classes * (::log2(lowest) + p.bin_octaves) - p.tuned - (bin == 0 ? 1.5 * classes : 0.0);
   }
-  static GPUKIT_DEVICE double bump(double pitch, double width, int64_t which, const Params& p) {
+  static GPUKIT_DEVICE double bump(double pitch, double width, int64_t which, const ChromaParams& p) {
     const double classes = static_cast<double>(p.classes), half = ::rint(classes / 2);
     const double raised = pitch - static_cast<double>(which) + half + 10 * classes;
     const double away = 2 * (raised - classes * ::floor(raised / classes) - half) / width;
     return ::exp(-0.5 * away * away);
   }
-  static GPUKIT_DEVICE float at(int64_t index, const float*, const float*, const float*, const Params& p) {
-    const int64_t bin = index % p.bins;
-    // Row 0 is C, three of twelve classes above A.
-    const int64_t which = (index / p.bins + 3 * (p.classes / 12)) % p.classes;
-    const double here = pitch(bin, p), step = pitch(bin + 1, p) - here, width = step > 1 ? step : 1.0;
+  /// The pitch of a bin and how far the next one is, a class at least.
+  double here, width;
+  GPUKIT_DEVICE ChromaBin(int64_t bin, const ChromaParams& p) : here(pitch(bin, p)) {
+    const double step = pitch(bin + 1, p) - here;
+    width = step > 1 ? step : 1.0;
+  }
+};
+
+/// The root of the sum of squares of a bin's weights, float64.
+struct ChromaNorm {
+  using Value = double;
+  using Params = ChromaParams;
+  static GPUKIT_DEVICE double at(int64_t index, const float*, const float*, const float*, const Params& p) {
+    const ChromaBin bin(index, p);
     double squares = 0;
     for (int64_t k = 0; k < p.classes; ++k) {
-      const double weight = bump(here, width, k, p);
+      const double weight = ChromaBin::bump(bin.here, bin.width, k, p);
       squares += weight * weight;
     }
-    const double octaves = (here / static_cast<double>(p.classes) - 5.0) / 2.0;
-    const double norm = squares > 0 ? ::sqrt(squares) : 1.0;
-    return static_cast<float>(bump(here, width, which, p) / norm * ::exp(-0.5 * octaves * octaves));
+    return squares > 0 ? ::sqrt(squares) : 1.0;
+  }
+};
+
+/// Weight [class, bin], the norms of the bins in `a`.
+struct ChromaWeights {
+  using Value = float;
+  using Params = ChromaParams;
+  static GPUKIT_DEVICE float at(int64_t index, const float* a, const float*, const float*, const Params& p) {
+    const ChromaBin bin(index % p.bins, p);
+    // Row 0 is C, three of twelve classes above A.
+    const int64_t which = (index / p.bins + 3 * (p.classes / 12)) % p.classes;
+    const double octaves = (bin.here / static_cast<double>(p.classes) - 5.0) / 2.0;
+    const double norm = reinterpret_cast<const double*>(a)[index % p.bins];
+    return static_cast<float>(ChromaBin::bump(bin.here, bin.width, which, p) / norm * ::exp(-0.5 * octaves * octaves));
   }
 };
 
