@@ -12,8 +12,8 @@ namespace gpukit::tts {
 
 namespace {
 
-constexpr int64_t kFade = 120;  // samples: 5 ms
-constexpr size_t kAtOnce = 8;   // pieces of a long text
+constexpr int64_t kFade = 120;                         // samples: 5 ms
+constexpr size_t kAtOnce = 8, kPhonemesAtOnce = 1024;  // of a long text: they need memory side by side
 
 /// Seconds that the networks make of the last mark of some phonemes.
 double pause_after(std::u32string_view codes) {
@@ -150,11 +150,15 @@ Array Speaker::say(const Script& script, const Voice& voice, const SpeechOptions
     throw ArgumentError("synthesize: the text has nothing that can be spoken" +
                         std::string(script.skipped.empty() ? "" : "; skipped: " + script.skipped[0]));
   std::vector<Array> parts;
-  for (size_t begin = 0; begin < script.pieces.size(); begin += kAtOnce) {
+  while (parts.size() < script.pieces.size()) {
     runtime::check_interrupt();
     std::vector<Kokoro::Request> requests;
-    for (size_t i = begin; i < std::min(begin + kAtOnce, script.pieces.size()); ++i)
+    size_t phonemes = 0;
+    for (size_t i = parts.size(); i < script.pieces.size() && requests.size() < kAtOnce; ++i) {
+      phonemes += script.pieces[i].ids.size();
+      if (!requests.empty() && phonemes > kPhonemesAtOnce) break;
       requests.push_back(request(script, i, voice, options));
+    }
     for (const Utterance& said : networks().say(requests))
       parts.push_back(shaped(script, parts.size(), said.audio, options.speed));
   }
