@@ -428,6 +428,24 @@ def test_requests_overlap():
     slow.go_on.set()
 
 
+def test_closing_an_iterator_stops_the_writer():
+    closed = threading.Event()
+
+    class Endless(Words):
+        def generate_stream(self, ids, *options, **named):
+            try:
+                while True:
+                    yield from range(1, len(self.words))
+            finally:
+                closed.set()
+
+    words = Endless("One two. Three four.")
+    chunks = LLMToTTSPipeline(words, Tones(), words).generate_speech("Count.")
+    next(chunks)
+    chunks.close()
+    assert closed.wait(30)
+
+
 def test_callbacks_of_speech():
     class Notes(StreamingTTSCallback):
         def __init__(self):
