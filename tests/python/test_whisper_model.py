@@ -77,6 +77,8 @@ def test_golden_ids_by_graph(assets, golden, jfk, device, dtype):
     _, encoder, decoder = parts(assets, dtype=dtype)
     heard = encoder(log_mel_whisper(gp.from_numpy(jfk)))
     assert decoder.generate(heard, temperature=0.0, graphs=True) == golden["greedy_ids"][:-1]
+    texts = decoder.generate(gp.stack([heard[0]] * 8), temperature=0.0, graphs=True)
+    assert texts == [golden["greedy_ids"][:-1]] * 8
 
 
 def test_decoder_takes_batches(assets, jfk):
