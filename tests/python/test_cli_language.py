@@ -80,7 +80,7 @@ def test_drafts_give_the_same_text(stories, capsys):
 
 
 def test_generate_says_what_is_wrong(stories, capsys, tmp_path):
-    assert main(["generate", "a text"]) == 1
+    assert main(["chat"]) == 1
     assert "name a MODEL" in capsys.readouterr().err
     assert main(["generate", str(tmp_path / "none"), "a text"]) == 1
     assert "none" in capsys.readouterr().err

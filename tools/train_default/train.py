@@ -177,7 +177,8 @@ def main() -> int:
 
     options.out.mkdir(parents=True, exist_ok=True)
     save_file({name: tensor.cpu().contiguous() for name, tensor in state.items()}, options.out / "model.safetensors")
-    tokenizer.save(str(options.out / "tokenizer.json"), pretty=False)
+    text = json.dumps(json.loads(tokenizer.to_str()), separators=(",", ":"))  # ASCII
+    (options.out / "tokenizer.json").write_text(text + "\n")
     (options.out / "config.json").write_text(
         json.dumps(
             {

@@ -54,7 +54,7 @@ def _add_language(commands: argparse._SubParsersAction[argparse.ArgumentParser])
 
     generate = commands.add_parser("generate", help="let a language model go on with a text")
     add_arguments(generate)
-    generate.add_argument("text", metavar="TEXT", help="how the text begins; - reads it from the input")
+    generate.add_argument("text", nargs="?", metavar="TEXT", help="how the text begins; - reads it from the input")
     chat = commands.add_parser(
         "chat", help="talk with a language model", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -80,6 +80,19 @@ def _timings() -> None:
     print(table(rows))
 
 
+def _story() -> bool:
+    print(bold("A story by the toy model that comes with PyGPUkit (name others: pygpukit generate MODEL TEXT)"))
+    from pygpukit.llm import DEFAULT_MODEL, CausalTransformerModel, Tokenizer
+
+    model, tokenizer = CausalTransformerModel.from_safetensors(DEFAULT_MODEL, progress=False), Tokenizer(DEFAULT_MODEL)
+    start = time.perf_counter()
+    tokens = list(model.generate_stream(tokenizer.encode(""), 250, temperature=0.7, eos_token_id=1, seed=11))
+    seconds = time.perf_counter() - start
+    print(tokenizer.decode(tokens).strip())
+    print(f"{len(tokens)} tokens in {seconds:.2f} s on {model.device}")
+    return len(tokens) > 20
+
+
 def demo() -> int:
     """0 when every result agrees with NumPy."""
     import numpy as np
@@ -90,4 +103,5 @@ def demo() -> int:
     good = _arrays(np)
     good &= _kernel(np)
     _timings()
+    good &= _story()
     return 0 if good else 1

@@ -14,8 +14,12 @@ __all__ = ["generate"]
 
 def generate(arguments: argparse.Namespace) -> int:
     """0; 1 where the prompt leaves no room, 130 after Ctrl-C."""
-    text = sys.stdin.read() if arguments.text == "-" else arguments.text
-    session = Session.open(arguments)
+    text = arguments.text
+    if text is None:  # one word alone is how the text begins
+        text, arguments.model = arguments.model or "", None
+    if text == "-":
+        text = sys.stdin.read()
+    session = Session.open(arguments, default=True)
     ids = session.tokenizer.encode(text)
     if session.room(ids) < 1:
         print(f"pygpukit: the prompt has {len(ids)} tokens of {session.max_tokens}", file=sys.stderr)

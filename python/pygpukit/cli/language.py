@@ -103,15 +103,18 @@ class Session:
             )
 
     @classmethod
-    def open(cls, arguments: argparse.Namespace) -> Session:
-        """Loads what the options name."""
+    def open(cls, arguments: argparse.Namespace, default: bool = False) -> Session:
+        """Loads what the options name; with `default` the model that comes with the package where they name none."""
         import pygpukit as gp
         from pygpukit.io import find_model
-        from pygpukit.llm import CausalTransformerModel, Tokenizer
+        from pygpukit.llm import DEFAULT_MODEL, CausalTransformerModel, Tokenizer
 
         name = arguments.model_option or arguments.model
+        if name is None and not default:
+            raise gp.ArgumentError(f"{arguments.command}: name a MODEL; the one in the package writes stories only")
         if name is None:
-            raise gp.ArgumentError(f"{arguments.command}: name a MODEL; none comes with this build")
+            name = DEFAULT_MODEL
+            print("(a toy model that comes with PyGPUkit: it writes little stories. Name a MODEL for others.)", file=sys.stderr)
         if arguments.speculative and (arguments.temperature > 0 or arguments.repetition_penalty != 1):
             raise gp.ArgumentError("--speculative takes the likeliest tokens: add --temperature 0, without a penalty")
         path = Path(find_model(name))

@@ -65,6 +65,7 @@ from pygpukit.llm.layers import (
     repack_weight,
 )
 from pygpukit.llm.loader import (
+    DEFAULT_MODEL,
     load_gpt2_from_safetensors,
     load_llama_from_safetensors,
     load_mixtral_from_safetensors,
@@ -111,6 +112,7 @@ from pygpukit.llm.tokenizer import Tokenizer, TokenStream
 QwenModel = GPT2Model = LlamaModel = CausalTransformerModel
 
 __all__ = [
+    "DEFAULT_MODEL",
     "GPT2_SPEC",
     "LLAMA4_SPEC",
     "LLAMA_SPEC",

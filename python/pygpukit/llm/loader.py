@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pygpukit.llm.config import GPT2_SPEC, LLAMA_SPEC, MIXTRAL_SPEC, QWEN3_SPEC
@@ -14,12 +15,15 @@ if TYPE_CHECKING:
     from pygpukit.typing import DeviceLike, DTypeLike, PathLike
 
 __all__ = [
+    "DEFAULT_MODEL",
     "load_gpt2_from_safetensors",
     "load_llama_from_safetensors",
     "load_mixtral_from_safetensors",
     "load_model_from_safetensors",
     "load_qwen3_from_safetensors",
 ]
+
+DEFAULT_MODEL = str(Path(__file__).with_name("default_model"))
 
 
 def load_model_from_safetensors(
