@@ -25,9 +25,9 @@ import contest
 import measure_asr
 import measure_attention
 import measure_audio
+import measure_hearing
 import measure_llm
 import measure_load
-import measure_hearing
 import measure_matmul
 import measure_nn
 import measure_runtime

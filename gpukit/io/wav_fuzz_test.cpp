@@ -15,7 +15,8 @@ namespace {
 
 uint64_t setting(const char* name, const char* standard) { return std::stoull(env::get(name).value_or(standard)); }
 
-constexpr uint32_t kOddNumbers[] = {0, 1, 2, 7, 16, 40, 255, 1024, 1025, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff};
+constexpr uint32_t kOddNumbers[] = {0,    1,    2,          7,          16,         40,        255,
+                                    1024, 1025, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff};
 constexpr const char* kTags[] = {"RIFF", "RIFX", "RF64", "WAVE", "fmt ", "data", "LIST", "fact", "JUNK"};
 constexpr unsigned char kGuidTail[14] = {0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0xAA, 0, 0x38, 0x9B, 0x71};
 

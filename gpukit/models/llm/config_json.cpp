@@ -254,9 +254,7 @@ void read_llama4(const Reader& json, TransformerConfig& c) {
   for (int64_t layer = 0; layer < c.num_layers; ++layer) {
     const auto at = static_cast<size_t>(layer);
     if (with_rope[at] == 0) c.no_rope_layers.push_back(layer);
-    const std::string type = !types.empty()       ? types[at]
-                             : with_rope[at] == 0 ? "full_attention"
-                                                  : "chunked_attention";
+    const std::string type = !types.empty() ? types[at] : with_rope[at] == 0 ? "full_attention" : "chunked_attention";
     if (type == "full_attention")
       c.unchunked_layers.push_back(layer);
     else if (type != "chunked_attention")

@@ -51,7 +51,8 @@ class Loader {
   Loader(const io::TensorFile& file, TransformerConfig& config, const ModelSpec& spec, Device device,
          const LoadOptions& options, WeightBlocks* weights)
       : file_(file), config_(config), spec_(spec), device_(device), options_(options), weights_(weights) {
-    if (weights_ != nullptr) reading_.enter = [this] { return std::make_shared<Residence::Turn>(weights_->residence()); };
+    if (weights_ != nullptr)
+      reading_.enter = [this] { return std::make_shared<Residence::Turn>(weights_->residence()); };
     // GPT-2 checkpoints have their names with the first before them, or without; models that see too the second.
     for (const char* prefix : {"transformer.", "language_model."})
       if (file.contains(prefix + spec.embed_tokens)) prefix_ = prefix;
@@ -187,7 +188,8 @@ class Loader {
                                   &s.shared_up_proj, &s.shared_down_proj})
         add(*pattern, layer);
       for (int64_t e = 0; e < config_.num_experts; ++e)
-        for (const auto* pattern : {&s.expert_gate_proj, &s.expert_up_proj, &s.expert_down_proj}) add(*pattern, layer, e);
+        for (const auto* pattern : {&s.expert_gate_proj, &s.expert_up_proj, &s.expert_down_proj})
+          add(*pattern, layer, e);
     }
     for (const auto* pattern : {&s.final_norm, &s.final_norm_bias, &s.lm_head}) add(*pattern);
     std::set<std::string> seen;
@@ -331,8 +333,9 @@ class Loader {
                               bias(config_.qkv_bias, spec_.v_bias, spec_.v_proj, kv)};
       if (config_.qkv_bias) {
         a.qkv_bias = concat(biases, 0);
-        note(a.qkv_bias, {full_name(bias_of(spec_.q_bias, spec_.q_proj)), full_name(bias_of(spec_.k_bias, spec_.k_proj)),
-                          full_name(bias_of(spec_.v_bias, spec_.v_proj))});
+        note(a.qkv_bias,
+             {full_name(bias_of(spec_.q_bias, spec_.q_proj)), full_name(bias_of(spec_.k_bias, spec_.k_proj)),
+              full_name(bias_of(spec_.v_bias, spec_.v_proj))});
       }
     }
     a.out = {single(spec_.o_proj, width, q), bias(config_.out_bias, spec_.o_bias, spec_.o_proj, width)};

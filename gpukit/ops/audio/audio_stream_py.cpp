@@ -47,9 +47,9 @@ Array to_samples(const char* op, nb::handle value, Device device) {
 
 std::string shown_segment(const SpeechSegment& s) {
   const auto number = [](double value) { return std::string(nb::repr(nb::float_(value)).c_str()); };
-  return "SpeechSegment(start_sample=" + std::to_string(s.start_sample) + ", end_sample=" +
-         std::to_string(s.end_sample) + ", start_time=" + number(s.start_time) + ", end_time=" + number(s.end_time) +
-         ")";
+  return "SpeechSegment(start_sample=" + std::to_string(s.start_sample) +
+         ", end_sample=" + std::to_string(s.end_sample) + ", start_time=" + number(s.start_time) +
+         ", end_time=" + number(s.end_time) + ")";
 }
 
 void bind_ring(nb::module_& m) {
@@ -89,8 +89,8 @@ void bind_ring(nb::module_& m) {
   nb::class_<SampleStream>(m, "AudioStream", "Chunks of a stream of samples, which may overlap.")
       .def(
           "__init__",
-          [](SampleStream* self, int64_t chunk_size, IntArg hop_size,
-             int64_t sample_rate, double buffer_duration, DeviceArg device) {
+          [](SampleStream* self, int64_t chunk_size, IntArg hop_size, int64_t sample_rate, double buffer_duration,
+             DeviceArg device) {
             const std::optional<int64_t> hop = to_optional_int("AudioStream", "hop_size", hop_size);
             const Device where = to_device(device);
             CallScope scope;
@@ -111,8 +111,7 @@ void bind_ring(nb::module_& m) {
           },
           "samples"_a, "Puts samples at the end and says how many.")
       .def(
-          "has_chunk", [](const SampleStream& self) { return self.chunks_available() > 0; },
-          "A whole chunk is there.")
+          "has_chunk", [](const SampleStream& self) { return self.chunks_available() > 0; }, "A whole chunk is there.")
       .def_prop_ro("chunks_available", &SampleStream::chunks_available, "Whole chunks that are there.")
       .def(
           "pop_chunk",
@@ -135,9 +134,10 @@ void bind_vad(nb::module_& m) {
       .def_rw("end_sample", &SpeechSegment::end_sample, "The one behind the last.")
       .def_rw("start_time", &SpeechSegment::start_time, "Seconds.")
       .def_rw("end_time", &SpeechSegment::end_time, "Seconds.")
-      .def("__eq__", [](const SpeechSegment& a, nb::handle b) {
-        return nb::isinstance<SpeechSegment>(b) && a == nb::cast<const SpeechSegment&>(b);
-      })
+      .def("__eq__",
+           [](const SpeechSegment& a, nb::handle b) {
+             return nb::isinstance<SpeechSegment>(b) && a == nb::cast<const SpeechSegment&>(b);
+           })
       .def("__repr__", &shown_segment);
   nb::class_<Vad>(m, "VAD", "Where somebody speaks: frames that are loud enough and not a hum.")
       .def(
@@ -148,16 +148,21 @@ void bind_vad(nb::module_& m) {
           },
           "sample_rate"_a = 16000, "frame_ms"_a = 20.0, "hop_ms"_a = 10.0, "energy_threshold"_a = nb::none(),
           "hangover_ms"_a = 100.0, "zcr_low"_a = 0.02, "zcr_high"_a = 0.25)
-      .def_prop_ro("sample_rate", [](const Vad& self) { return self.options().sample_rate; }, "Samples of a second.")
+      .def_prop_ro(
+          "sample_rate", [](const Vad& self) { return self.options().sample_rate; }, "Samples of a second.")
       .def_prop_ro("frame_size", &Vad::frame_size, "Samples of a frame.")
       .def_prop_ro("hop_size", &Vad::hop_size, "Samples from one frame to the next.")
-      .def_prop_ro("energy_threshold", [](const Vad& self) { return self.options().energy_threshold; },
-                   "Root mean square above which a frame is speech; None: three times the quietest, 0.01 at least.")
-      .def_prop_ro("hangover_ms", [](const Vad& self) { return self.options().hangover_ms; },
-                   "For so long speech goes on after its last frame.")
-      .def_prop_ro("zcr_low", [](const Vad& self) { return self.options().zcr_low; },
-                   "Changes of sign that speech has at least.")
-      .def_prop_ro("zcr_high", [](const Vad& self) { return self.options().zcr_high; }, "Not used.")
+      .def_prop_ro(
+          "energy_threshold", [](const Vad& self) { return self.options().energy_threshold; },
+          "Root mean square above which a frame is speech; None: three times the quietest, 0.01 at least.")
+      .def_prop_ro(
+          "hangover_ms", [](const Vad& self) { return self.options().hangover_ms; },
+          "For so long speech goes on after its last frame.")
+      .def_prop_ro(
+          "zcr_low", [](const Vad& self) { return self.options().zcr_low; },
+          "Changes of sign that speech has at least.")
+      .def_prop_ro(
+          "zcr_high", [](const Vad& self) { return self.options().zcr_high; }, "Not used.")
       .def(
           "detect",
           [](const Vad& self, SignalArg audio) {

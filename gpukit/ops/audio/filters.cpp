@@ -22,8 +22,7 @@ const jit::KernelSet levels("gpukit/ops/audio/filters.cuh", {"gpukit::level_of_f
 
 void check_signal(const char* op, const Array& x) {
   check_dtype(op, "audio", x, DType::float32);
-  if (x.ndim() != 1 && x.ndim() != 2)
-    throw ShapeError(op, "audio", "have shape [n] or [batch, n]", x.shape().str());
+  if (x.ndim() != 1 && x.ndim() != 2) throw ShapeError(op, "audio", "have shape [n] or [batch, n]", x.shape().str());
 }
 
 void check_number(const char* op, const char* argument, double value, double least, double below) {
@@ -73,29 +72,28 @@ void level_rows(const char* op, const Array& out, const Array& crossings, const 
     jit::launch(levels.get(0), shaped.device(), config, write_if(out), write_if(crossings), read(x), p);
     return;
   }
-  runtime::run_host(
-      op, shaped.device(), {write_if(out), write_if(crossings), read(x)}, [p](void* const* address) {
-        auto* level = static_cast<float*>(address[0]);
-        auto* crossing = static_cast<float*>(address[1]);
-        const auto* samples = static_cast<const float*>(address[2]);
-        const int64_t grain = std::max<int64_t>(1, 32768 / p.size);
-        parallel_for(p.rows * p.frames, grain, [&](int64_t first, int64_t last) {
-          for (int64_t at = first; at < last; ++at) {
-            const int64_t begin = at % p.frames * p.hop, count = std::min(p.size, p.n - begin);
-            const float* frame = samples + at / p.frames * p.n + begin;
-            double sum = 0;
-            int64_t changes = 0;
-            for (int64_t i = 0; i < count; ++i) {
-              sum += static_cast<double>(frame[i]) * static_cast<double>(frame[i]);
-              if (i > 0) changes += (frame[i] >= 0.0f) != (frame[i - 1] >= 0.0f) ? 1 : 0;
-            }
-            const double mean = sum / static_cast<double>(count);
-            if (level != nullptr) level[at] = static_cast<float>(p.root ? std::sqrt(mean) : mean);
-            if (crossing != nullptr)
-              crossing[at] = count > 1 ? static_cast<float>(changes) / static_cast<float>(count - 1) : 0.0f;
-          }
-        });
-      });
+  runtime::run_host(op, shaped.device(), {write_if(out), write_if(crossings), read(x)}, [p](void* const* address) {
+    auto* level = static_cast<float*>(address[0]);
+    auto* crossing = static_cast<float*>(address[1]);
+    const auto* samples = static_cast<const float*>(address[2]);
+    const int64_t grain = std::max<int64_t>(1, 32768 / p.size);
+    parallel_for(p.rows * p.frames, grain, [&](int64_t first, int64_t last) {
+      for (int64_t at = first; at < last; ++at) {
+        const int64_t begin = at % p.frames * p.hop, count = std::min(p.size, p.n - begin);
+        const float* frame = samples + at / p.frames * p.n + begin;
+        double sum = 0;
+        int64_t changes = 0;
+        for (int64_t i = 0; i < count; ++i) {
+          sum += static_cast<double>(frame[i]) * static_cast<double>(frame[i]);
+          if (i > 0) changes += (frame[i] >= 0.0f) != (frame[i - 1] >= 0.0f) ? 1 : 0;
+        }
+        const double mean = sum / static_cast<double>(count);
+        if (level != nullptr) level[at] = static_cast<float>(p.root ? std::sqrt(mean) : mean);
+        if (crossing != nullptr)
+          crossing[at] = count > 1 ? static_cast<float>(changes) / static_cast<float>(count - 1) : 0.0f;
+      }
+    });
+  });
 }
 
 Dims framed(const Array& x, int64_t frames) {
@@ -112,8 +110,7 @@ Array preemphasis(const Array& audio, double alpha, const Array* out) {
 }
 
 Array deemphasis(const Array& audio, double alpha, const Array* out) {
-  if (!(std::abs(alpha) < 1))
-    throw ArgumentError("deemphasis", "alpha", "lie between -1 and 1", std::to_string(alpha));
+  if (!(std::abs(alpha) < 1)) throw ArgumentError("deemphasis", "alpha", "lie between -1 and 1", std::to_string(alpha));
   return one_pole_of("deemphasis", audio, alpha, 1.0, 0.0, out);
 }
 

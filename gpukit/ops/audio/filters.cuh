@@ -84,8 +84,8 @@ struct SymmetricHann {
   };
   static GPUKIT_DEVICE float at(int64_t i, const float*, const float*, const float*, const Params& p) {
     if (p.size == 1) return 1.0f;
-    return static_cast<float>(0.5 - 0.5 * ::cos(6.283185307179586 * static_cast<double>(i) /
-                                                static_cast<double>(p.size - 1)));
+    return static_cast<float>(
+        0.5 - 0.5 * ::cos(6.283185307179586 * static_cast<double>(i) / static_cast<double>(p.size - 1)));
   }
 };
 

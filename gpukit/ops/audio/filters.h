@@ -22,8 +22,8 @@ Array highpass_filter(const Array& audio, double cutoff_hz = 20.0, int64_t sampl
 Array remove_dc(const Array& audio, const Array* out = nullptr);
 /// Samples nearer to 0 than `threshold` become 0.
 Array noise_gate(const Array& audio, double threshold = 0.01, const Array* out = nullptr);
-/// Frames of `attack_samples` whose mean square e is below the threshold are multiplied by (e / threshold)^2. The factor
-/// rises within one frame and falls by at most 1 in `release_samples`.
+/// Frames of `attack_samples` whose mean square e is below the threshold are multiplied by (e / threshold)^2. The
+/// factor rises within one frame and falls by at most 1 in `release_samples`.
 Array spectral_gate(const Array& audio, double threshold = 0.01, int64_t attack_samples = 64,
                     int64_t release_samples = 256, const Array* out = nullptr);
 

@@ -1,5 +1,5 @@
-// y[i] = a y[i - 1] + b0 x[i] + b1 x[i - 1] along rows, as a scan of tiles: the order of every sum depends on the length
-// of the row alone.
+// y[i] = a y[i - 1] + b0 x[i] + b1 x[i - 1] along rows, as a scan of tiles: the order of every sum depends on the
+// length of the row alone.
 //
 // A tile is 8 samples of each of 256 threads. What a tile adds to those behind it is its last result, computed as if
 // nothing were before it; these ends are a recurrence of the same form, with a^tile.
@@ -78,9 +78,9 @@ __global__ void __launch_bounds__(kPoleThreads)
 }
 
 /// `ends`, which are complete, and `edges` are not read where a row is one tile. `out` may be `x`.
-__global__ void __launch_bounds__(kPoleThreads) one_pole_rows(float* out, const float* x, const float* ends,
-                                                              const float* edges,
-                                                              const __grid_constant__ OnePoleParams p) {
+__global__ void __launch_bounds__(kPoleThreads)
+    one_pole_rows(float* out, const float* x, const float* ends, const float* edges,
+                  const __grid_constant__ OnePoleParams p) {
   __shared__ float warp_ends[kPoleThreads / 32];
   for (int64_t index = blockIdx.x; index < p.rows * p.tiles; index += gridDim.x) {
     const int64_t tile = index % p.tiles, begin = tile * kPoleTile;

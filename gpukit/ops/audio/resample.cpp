@@ -97,9 +97,8 @@ void on_host(const Array& to, const Array& signal, const ResampleParams& p, bool
             const float* from = x + span.row + span.first;
             if (by_table) {
               const float* filter = table->data() + span.phase * p.taps;
-              out[i] = span.begin < span.end
-                           ? dot(from + span.begin, filter + span.begin, span.end - span.begin)
-                           : 0.0f;
+              out[i] =
+                  span.begin < span.end ? dot(from + span.begin, filter + span.begin, span.end - span.begin) : 0.0f;
               continue;
             }
             const float part = static_cast<float>(static_cast<double>(span.phase) / static_cast<double>(p.up));

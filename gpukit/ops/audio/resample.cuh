@@ -1,4 +1,5 @@
-// Resampling by a windowed sinc: result t is the sum of samples around t * down / up, each by the filter at its distance.
+// Resampling by a windowed sinc: result t is the sum of samples around t * down / up, each by the filter at its
+// distance.
 //
 // Of small ratios the filter of every phase is in a table. Else it is read between the points of one curve, which
 // serves all ratios.
@@ -7,8 +8,8 @@
 
 namespace gpukit {
 
-inline constexpr int kSincCrossings = 96;   // on each side
-inline constexpr int kCurveSteps = 1024;    // points of the curve for each crossing
+inline constexpr int kSincCrossings = 96;  // on each side
+inline constexpr int kCurveSteps = 1024;   // points of the curve for each crossing
 inline constexpr int kCurvePoints = kSincCrossings * kCurveSteps + 2;
 
 /// The modified Bessel function of order 0, up to about 12.
@@ -46,8 +47,7 @@ struct SincTable {
   static GPUKIT_DEVICE float at(int64_t i, const float*, const float*, const float*, const Params& p) {
     if (p.up == 0) return static_cast<float>(sinc_filter(static_cast<double>(i) / kCurveSteps));
     const int64_t phase = p.phase_first ? i / p.taps : i % p.up, tap = p.phase_first ? i % p.taps : i / p.up;
-    const double x =
-        static_cast<double>(tap - (p.reach - 1)) - static_cast<double>(phase) / static_cast<double>(p.up);
+    const double x = static_cast<double>(tap - (p.reach - 1)) - static_cast<double>(phase) / static_cast<double>(p.up);
     return static_cast<float>(p.lower * sinc_filter(x * p.lower));
   }
 };

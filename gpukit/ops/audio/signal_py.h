@@ -34,8 +34,7 @@ inline Signal to_signal(const char* op, const char* argument, nb::handle value) 
 template <typename F>
 SignalObject in_place(const char* op, nb::handle audio, nb::handle out, F&& f) {
   const Signal signal = to_signal(op, "audio", audio);
-  if (!out.is_none())
-    return nb::borrow(with_out(op, out, [&](const Array* target) { return f(signal, target); }));
+  if (!out.is_none()) return nb::borrow(with_out(op, out, [&](const Array* target) { return f(signal, target); }));
   CallScope scope(&signal.samples);
   f(signal, &signal.samples);
   return nb::borrow(audio);

@@ -62,8 +62,8 @@ std::vector<SpeechSegment> Vad::detect(const Array& audio) const {
   };
   for (int64_t i = 0; i < static_cast<int64_t>(frames); ++i) {
     const auto at = static_cast<size_t>(i);
-    const bool speech = static_cast<double>(energy[at]) > threshold &&
-                        static_cast<double>(crossings[at]) >= options_.zcr_low;
+    const bool speech =
+        static_cast<double>(energy[at]) > threshold && static_cast<double>(crossings[at]) >= options_.zcr_low;
     if (speech) left = hangover + 1;
     if (left > 0 && begin < 0) begin = i;
     if (left == 0 && begin >= 0) end_at(i - 1);

@@ -20,7 +20,7 @@ struct VadOptions {
   double frame_ms = 20.0, hop_ms = 10.0;
   /// Of the root mean square; when not given, three times that of the quietest frame, 0.01 at least.
   std::optional<double> energy_threshold;
-  double hangover_ms = 100.0;             // speech goes on for so long after its last frame
+  double hangover_ms = 100.0;              // speech goes on for so long after its last frame
   double zcr_low = 0.02, zcr_high = 0.25;  // frames with fewer changes of sign are hum; the upper one is not used
 };
 

@@ -142,9 +142,8 @@ GPUKIT_DEVICE void fft_pass(const PassContext<T>& c, int s, bool first, bool las
     if (first) {
 #pragma unroll
       for (int j = 0; j < R; ++j)
-        v[j] =
-            load_point<T>(p.in, c.x, c.rows.in_line[row], c.rows.in_column[row] + (at + j * count) * p.in.index_step,
-                          c.half);
+        v[j] = load_point<T>(p.in, c.x, c.rows.in_line[row], c.rows.in_column[row] + (at + j * count) * p.in.index_step,
+                             c.half);
     } else {
 #pragma unroll
       for (int j = 0; j < R; ++j) v[j] = c.from[row * c.pitch + spread<T>(at + j * count)];

@@ -311,26 +311,25 @@ void run(const char* op, const Array& out, const Array& x, int axis, const Trans
   Temporaries temporaries(op);
   const Array scratch =
       temporaries.empty({chunks, 2, room}, sizeof(T) == 8 ? DType::complex128 : DType::complex64, out.device());
-  runtime::run_host(op, out.device(), {write(out), read(x), write(scratch)},
-                    [plan, pairs, from, to, t, chunks, room](void* const* address) {
-                      auto* buffers = static_cast<Point<T>*>(address[2]);
-                      const int64_t per_chunk = ceil_div(to.count, chunks);
-                      parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
-                        for (int64_t chunk = begin; chunk < end; ++chunk) {
-                          Point<T>* data = buffers + chunk * 2 * room;
-                          const int64_t stop = std::min(to.count, (chunk + 1) * per_chunk);
-                          for (int64_t row = chunk * per_chunk; row < stop; ++row) {
-                            const int64_t in = from.offset(row), there = to.offset(row);
-                            const Point<T>* half = plan->half.data();
-                            pairs ? load_pairs(data, address[1], in, from, t, half)
-                                  : load_row(data, address[1], in, from, t);
-                            const Point<T>* done = run_plan(*plan, data, data + room);
-                            pairs ? store_pairs(address[0], there, done, to, t, half)
-                                  : store_row(address[0], there, done, to, t);
-                          }
-                        }
-                      });
-                    });
+  runtime::run_host(
+      op, out.device(), {write(out), read(x), write(scratch)},
+      [plan, pairs, from, to, t, chunks, room](void* const* address) {
+        auto* buffers = static_cast<Point<T>*>(address[2]);
+        const int64_t per_chunk = ceil_div(to.count, chunks);
+        parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t chunk = begin; chunk < end; ++chunk) {
+            Point<T>* data = buffers + chunk * 2 * room;
+            const int64_t stop = std::min(to.count, (chunk + 1) * per_chunk);
+            for (int64_t row = chunk * per_chunk; row < stop; ++row) {
+              const int64_t in = from.offset(row), there = to.offset(row);
+              const Point<T>* half = plan->half.data();
+              pairs ? load_pairs(data, address[1], in, from, t, half) : load_row(data, address[1], in, from, t);
+              const Point<T>* done = run_plan(*plan, data, data + room);
+              pairs ? store_pairs(address[0], there, done, to, t, half) : store_row(address[0], there, done, to, t);
+            }
+          }
+        });
+      });
 }
 
 }  // namespace

@@ -173,19 +173,19 @@ std::pair<Array, Array> chirp_tables(Work& w, int64_t n, int64_t m) {
   const auto both = [&](const Array& chirp, const Array& taps) {
     jit::launch(kernels.get(kChirp, w.real), w.device, over(m), write(chirp), write(taps), n, m);
   };
-  const Array chirp = kept_table(key_of(w, kChirpTable, n, n, 1), {n}, w.complex(), w.device, w.temporaries,
-                                 [&](const Array& table) {
-                                   Temporaries inner(w.op);
-                                   both(table, inner.empty({m}, w.complex(), w.device));
-                                 });
-  const Array filter = kept_table(key_of(w, kFilterTable, n, m, 1), {m}, w.complex(), w.device, w.temporaries,
-                                  [&](const Array& table) {
-                                    Temporaries inner(w.op);
-                                    Work part{w.op, w.real, w.device, inner};
-                                    const Array taps = inner.empty({m}, w.complex(), w.device);
-                                    both(inner.empty({n}, w.complex(), w.device), taps);
-                                    smooth(part, table, plain_side(1, m), taps, plain_side(1, m), 1, m, {});
-                                  });
+  const Array chirp =
+      kept_table(key_of(w, kChirpTable, n, n, 1), {n}, w.complex(), w.device, w.temporaries, [&](const Array& table) {
+        Temporaries inner(w.op);
+        both(table, inner.empty({m}, w.complex(), w.device));
+      });
+  const Array filter =
+      kept_table(key_of(w, kFilterTable, n, m, 1), {m}, w.complex(), w.device, w.temporaries, [&](const Array& table) {
+        Temporaries inner(w.op);
+        Work part{w.op, w.real, w.device, inner};
+        const Array taps = inner.empty({m}, w.complex(), w.device);
+        both(inner.empty({n}, w.complex(), w.device), taps);
+        smooth(part, table, plain_side(1, m), taps, plain_side(1, m), 1, m, {});
+      });
   return {chirp, filter};
 }
 

@@ -309,7 +309,8 @@ class Contraction {
         if (best < 0 || cost < best) best = cost, best_a = i, best_b = j;
       }
     const Term *a = &terms_[best_a], *b = &terms_[best_b];
-    Term made = pair(*a, *b, [&](char c) { return kept(c, a, b); }, nullptr);
+    Term made = pair(
+        *a, *b, [&](char c) { return kept(c, a, b); }, nullptr);
     terms_.erase(terms_.begin() + static_cast<std::ptrdiff_t>(best_b));
     terms_[best_a] = made;
   }
@@ -367,7 +368,8 @@ class Contraction {
     if (std::has_single_bit(set)) return terms_[static_cast<size_t>(std::countr_zero(set))];
     const size_t part = plan[set].part;
     const Term a = contract(plan, part, nullptr), b = contract(plan, set ^ part, nullptr);
-    return pair(a, b, [&](char c) { return kept_outside(c, set); }, out);
+    return pair(
+        a, b, [&](char c) { return kept_outside(c, set); }, out);
   }
 
   std::string output_;

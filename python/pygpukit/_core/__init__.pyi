@@ -8,6 +8,7 @@ from typing import Any, NoReturn, SupportsIndex
 from pygpukit._core import (
     _asr as _asr,
     _audio as _audio,
+    _audio_features as _audio_features,
     _chat as _chat,
     _compat as _compat,
     _english as _english,
@@ -1017,27 +1018,32 @@ def sdpa_causal_fixed_cache_ptr(Q: GPUArray, K: GPUArray, V: GPUArray, out: GPUA
     sdpa_causal_fixed_cache with the length in an int32 [1] array: graphs replay with another one.
     """
 
-def cross_attention(Q: GPUArray, K: GPUArray, V: GPUArray, scale: float = 0.0) -> GPUArray:
+def cross_attention(Q: GPUArray, K: GPUArray, V: GPUArray, scale: float = 0.0, *, out: GPUArray | None = None) -> GPUArray:
     """Attention by heads, every query to every key."""
 
-def sdpa_irope(Q: GPUArray, K: GPUArray, V: GPUArray, positions: GPUArray, attn_scale: float = 0.1, floor_scale: float = 8192.0, causal_offset: SupportsIndex = 0) -> GPUArray:
+def sdpa_irope(Q: GPUArray, K: GPUArray, V: GPUArray, positions: GPUArray, attn_scale: float = 0.1, floor_scale: float = 8192.0, causal_offset: SupportsIndex = 0, *, out: GPUArray | None = None) -> GPUArray:
     """
     sdpa_causal with queries scaled as irope_scale_q scales them; query i sees keys up to i + causal_offset.
     """
 
-def attention(q: GPUArray, k: GPUArray, v: GPUArray, *, scale: float | None = None, causal: bool = False, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, mask: GPUArray | None = None, q_lengths: GPUArray | None = None, k_lengths: GPUArray | None = None, out: GPUArray | None = None, return_lse: bool = False) -> Any:
+def attention(q: GPUArray, k: GPUArray, v: GPUArray, *, scale: float | None = None, causal: bool = False, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, mask: GPUArray | None = None, q_lengths: GPUArray | None = None, k_lengths: GPUArray | None = None, chunk: SupportsIndex | None = None, out: GPUArray | None = None, return_lse: bool = False) -> Any:
     """
-    softmax(scale q k^T) v for q [batch, queries, heads, dim] and k, v [batch, keys, kv_heads, dim] of any strides. With return_lse also the logarithm of each sum of exponentials, float32 [batch, heads, queries].
+    softmax(scale q k^T) v for q [batch, queries, heads, dim] and k, v [batch, keys, kv_heads, dim] of any strides. With return_lse also the logarithm of each sum of exponentials, float32 [batch, heads, queries]. window: keys less than this far from the query; chunk: none before the multiple of this that it is past.
     """
 
-def attention_over_cache(q: GPUArray, k_cache: GPUArray, v_cache: GPUArray, sequence_ids: GPUArray, positions: GPUArray, *, block_tables: GPUArray | None = None, k_scale: GPUArray | None = None, v_scale: GPUArray | None = None, scale: float | None = None, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, out: GPUArray | None = None) -> GPUArray:
+def attention_over_cache(q: GPUArray, k_cache: GPUArray, v_cache: GPUArray, sequence_ids: GPUArray, positions: GPUArray, *, block_tables: GPUArray | None = None, k_scale: GPUArray | None = None, v_scale: GPUArray | None = None, scale: float | None = None, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, chunk: SupportsIndex | None = None, out: GPUArray | None = None) -> GPUArray:
     """
     Attention of q [tokens, heads, dim] over keys 0 .. positions[i] that a cache holds of sequence sequence_ids[i].
     """
 
-def explain_attention(q: GPUArray, k: GPUArray, v: GPUArray, *, causal: bool = False, window: SupportsIndex | None = None) -> str:
+def explain_attention(q: GPUArray, k: GPUArray, v: GPUArray, *, scale: float | None = None, causal: bool = False, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, mask: GPUArray | None = None, q_lengths: GPUArray | None = None, k_lengths: GPUArray | None = None) -> str:
     """
     What attention does for such arrays: the path and its kernel, in words.
+    """
+
+def explain_attention_over_cache(q: GPUArray, k_cache: GPUArray, v_cache: GPUArray, sequence_ids: GPUArray, positions: GPUArray, *, block_tables: GPUArray | None = None, k_scale: GPUArray | None = None, v_scale: GPUArray | None = None, scale: float | None = None, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None) -> str:
+    """
+    What attention_over_cache does for such arrays: the path and its kernel, in words.
     """
 
 def conv1d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: SupportsIndex = 1, padding: SupportsIndex = 0, *, dilation: SupportsIndex = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, out: GPUArray | None = None) -> GPUArray:
@@ -1783,13 +1789,17 @@ class ExpertWeights:
     def scale(self) -> GPUArray | None:
         """Scales of blocks, or None."""
 
+    @property
+    def tensor_scale(self) -> GPUArray | None:
+        """One for all experts or one for each, or None."""
+
     def __repr__(self) -> str: ...
 
-def moe(x: GPUArray, router: GPUArray | Weight, gate_up: GPUArray | ExpertWeights, down: GPUArray | ExpertWeights, top_k: SupportsIndex, *, softmax_first: bool = True, normalize: bool = True, shared_expert: tuple[GPUArray | Weight, GPUArray | Weight] | tuple[GPUArray | Weight, GPUArray | Weight, GPUArray | Weight] | None | None = None, ids: GPUArray | None = None, out: GPUArray | None = None) -> GPUArray:
+def moe(x: GPUArray, router: GPUArray | Weight, gate_up: GPUArray | ExpertWeights, down: GPUArray | ExpertWeights, top_k: SupportsIndex, *, softmax_first: bool = True, normalize: bool = True, shared_expert: tuple[GPUArray | Weight, GPUArray | Weight] | tuple[GPUArray | Weight, GPUArray | Weight, GPUArray | Weight] | None | None = None, ids: GPUArray | None = None, sigmoid_input: bool = False, out: GPUArray | None = None) -> GPUArray:
     """
     A mixture of experts: each token of x [tokens, hidden] goes to the top_k experts that router [experts, hidden] likes best, and gets the sum of gate * (silu(x @ gate.T) * (x @ up.T)) @ down.T.
 
-    gate_up is [experts, 2 * width, hidden], the gate's rows first, down [experts, hidden, width]: arrays or ExpertWeights; router is an array or a Weight. Gates: softmax over all experts, of which top_k stay (normalize: divided by their sum), or with softmax_first=False softmax over those. shared_expert is (gate_up, down) of an expert for all tokens, or (gate_up, down, gate) with the sigmoid of x @ gate.T before it. ids: int32 [tokens]; a token with a negative one is padding and becomes 0.
+    gate_up is [experts, 2 * width, hidden], the gate's rows first, down [experts, hidden, width]: arrays or ExpertWeights; router is an array or a Weight. Gates: softmax over all experts, of which top_k stay (normalize: divided by their sum), or with softmax_first=False softmax over those. shared_expert is (gate_up, down) of an expert for all tokens, or (gate_up, down, gate) with the sigmoid of x @ gate.T before it. ids: int32 [tokens]; a token with a negative one is padding and becomes 0. sigmoid_input: no softmax and no gates, but each expert gets x times the sigmoid of its logit.
     """
 
 def moe_topk_with_indices(logits: GPUArray, values: GPUArray, indices: GPUArray, k: SupportsIndex) -> None:
@@ -1849,6 +1859,9 @@ def layernorm(input: GPUArray, gamma: GPUArray, beta: GPUArray, eps: float = 1e-
 
 def rmsnorm(input: GPUArray, gamma: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
     """x / sqrt(mean(x^2) + eps) * gamma over the last axis."""
+
+def l2norm(input: GPUArray, eps: float = 1e-06, *, out: GPUArray | None = None) -> GPUArray:
+    """x / sqrt(mean(x^2) + eps) over the last axis: rmsnorm without gamma."""
 
 def rmsnorm_residual(input: GPUArray, residual: GPUArray, gamma: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None, sum: GPUArray | None = None) -> GPUArray:
     """
@@ -2057,7 +2070,7 @@ def pope_inplace(q: GPUArray, k: GPUArray, encoding: GPUArray, start_pos: Suppor
     Adds encoding[start_pos + token] to every head of q and k [tokens, heads, dim], in place.
     """
 
-def irope_scale_q(Q: GPUArray, positions: GPUArray, attn_scale: float = 0.1, floor_scale: float = 8192.0) -> GPUArray:
+def irope_scale_q(Q: GPUArray, positions: GPUArray, attn_scale: float = 0.1, floor_scale: float = 8192.0, *, out: GPUArray | None = None) -> GPUArray:
     """
     Q [tokens, heads, dim] times 1 + attn_scale ln(1 + floor((position + 1) / floor_scale)).
     """

@@ -89,8 +89,17 @@ class WhisperConfig:
     @property
     def decoder_start_token_id(self) -> int: ...
 
+class WhisperLayerWeights:
+    """The weights of one layer, which stay where they are."""
+
+    @property
+    def index(self) -> int: ...
+
 class WhisperWeights:
     """The weights of a model on a device."""
+
+    def __init__(self, config: WhisperConfig, *, device: pygpukit.typing.DeviceLike | None = None, dtype: pygpukit.typing.DTypeLike | None = None) -> None:
+        """All of them 0, of these sizes."""
 
     @staticmethod
     def from_safetensors(path: pygpukit.typing.PathLike, config: WhisperConfig | None = None, *, device: pygpukit.typing.DeviceLike | None = None, dtype: pygpukit.typing.DTypeLike | None = None, quantize: pygpukit.typing.DTypeLike | None = None) -> WhisperWeights:
@@ -100,6 +109,12 @@ class WhisperWeights:
 
     @property
     def config(self) -> WhisperConfig: ...
+
+    @property
+    def encoder_layers(self) -> list[WhisperLayerWeights]: ...
+
+    @property
+    def decoder_layers(self) -> list[WhisperLayerWeights]: ...
 
     @property
     def dtype(self) -> pygpukit.core.dtypes.DataType: ...
@@ -113,10 +128,24 @@ class WhisperWeights:
     def summary(self) -> str:
         """One line about them."""
 
+class WhisperEncoderLayer:
+    """One layer of the encoder."""
+
+    def __init__(self, config: WhisperConfig, layer_weights: WhisperLayerWeights) -> None: ...
+
+    def __call__(self, x: pygpukit._core.GPUArray) -> pygpukit._core.GPUArray:
+        """[batch, positions, d_model] to the same, in the dtype of the weights."""
+
 class WhisperEncoder:
     """Log-mel to what the decoder listens to."""
 
     def __init__(self, config: WhisperConfig, weights: WhisperWeights) -> None: ...
+
+    @property
+    def config(self) -> WhisperConfig: ...
+
+    @property
+    def layers(self) -> list[WhisperEncoderLayer]: ...
 
     def __call__(self, mel: pygpukit._core.GPUArray) -> pygpukit._core.GPUArray:
         """float32 [batch, mels, 3000] or [mels, 3000] to [batch, 1500, d_model]."""
@@ -126,18 +155,38 @@ class WhisperCache:
 
     @property
     def length(self) -> int:
-        """Tokens read."""
+        """Tokens read, of each text."""
+
+class WhisperDecoderLayer:
+    """One layer of the decoder."""
+
+    def __init__(self, config: WhisperConfig, layer_weights: WhisperLayerWeights) -> None: ...
+
+    def __call__(self, x: pygpukit._core.GPUArray, encoder_hidden_states: pygpukit._core.GPUArray) -> pygpukit._core.GPUArray:
+        """
+        [batch, tokens, d_model] to the same, each token seeing those before it and all of the sound.
+        """
 
 class WhisperDecoder:
     """Tokens and sound to logits, with caches of keys."""
 
     def __init__(self, config: WhisperConfig, weights: WhisperWeights) -> None: ...
 
-    def __call__(self, input_ids: pygpukit.typing.Ints, encoder_hidden_states: pygpukit._core.GPUArray, past_key_values: WhisperCache | None = None) -> tuple[pygpukit._core.GPUArray, WhisperCache]:
-        """(float32 logits [tokens, vocab], cache to go on with)."""
+    @property
+    def config(self) -> WhisperConfig: ...
 
-    def generate(self, encoder_hidden_states: pygpukit._core.GPUArray, max_length: int = 448, temperature: float = 1.0, top_k: SupportsIndex | None = None, *, language: str | None = None, task: str = 'transcribe', timestamps: bool = False, seed: int = 0) -> list[int]:
-        """Token ids of the text, without the prompt and the end."""
+    @property
+    def layers(self) -> list[WhisperDecoderLayer]: ...
+
+    def __call__(self, input_ids: Any, encoder_hidden_states: pygpukit._core.GPUArray, past_key_values: WhisperCache | None = None) -> tuple[pygpukit._core.GPUArray, WhisperCache]:
+        """
+        (float32 logits [batch, tokens, vocab], cache to go on with) for ids [batch, tokens]; [tokens, vocab] for ids [tokens].
+        """
+
+    def generate(self, encoder_hidden_states: pygpukit._core.GPUArray, max_length: int = 448, temperature: float = 1.0, top_k: SupportsIndex | None = None, *, language: str | None = None, task: str = 'transcribe', timestamps: bool = False, seed: int = 0, graphs: bool | None = None) -> list[int] | list[list[int]]:
+        """
+        Token ids of the text, without the prompt and the end; a list of them for several sounds. `graphs`: a token is one graph; by default on a GPU.
+        """
 
 class TranscriptionWord:
     """A word and when it was said, in seconds."""
@@ -197,6 +246,16 @@ class TranscriptionSegment:
 
     def __repr__(self) -> str: ...
 
+class WhisperTokenizer:
+    """Text to token ids and back."""
+
+    def __init__(self, model_path: pygpukit.typing.PathLike) -> None: ...
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of the text alone."""
+
+    def decode(self, ids: pygpukit.typing.Ints, skip_special_tokens: bool = True) -> str: ...
+
 class Whisper:
     """A model in memory with its tokenizer."""
 
@@ -204,6 +263,15 @@ class Whisper:
 
     @property
     def config(self) -> WhisperConfig: ...
+
+    @staticmethod
+    def from_parts(config: WhisperConfig, encoder: WhisperEncoder, decoder: WhisperDecoder, tokenizer: WhisperTokenizer | None = None) -> Whisper: ...
+
+    @property
+    def encoder(self) -> WhisperEncoder: ...
+
+    @property
+    def decoder(self) -> WhisperDecoder: ...
 
     @property
     def weights(self) -> WhisperWeights: ...
@@ -219,7 +287,7 @@ class Whisper:
 class Transcriber:
     """One recording being written down, window by window."""
 
-    def __init__(self, model: Whisper, samples: pygpukit._core.GPUArray, *, language: str | None = None, task: str = 'transcribe', max_length: int = 448, temperature: Any = 0.0, beam_size: int = 1, best_of: int = 1, patience: float = 1.0, length_penalty: float = -1.0, timestamps: bool = True, word_timestamps: bool = False, initial_prompt: str | None = None, condition_on_previous_text: bool = True, compression_ratio_threshold: Any | None = 2.4, logprob_threshold: Any | None = -1.0, no_speech_threshold: Any | None = 0.6, skip_silence: bool = False, batch_size: int = 1, suppress_tokens: bool = True, seed: int = 0) -> None: ...
+    def __init__(self, model: Whisper, samples: pygpukit._core.GPUArray, *, language: str | None = None, task: str = 'transcribe', max_length: int = 448, temperature: Any = 0.0, beam_size: int = 1, best_of: int = 1, patience: float = 1.0, length_penalty: float = -1.0, timestamps: bool = True, word_timestamps: bool = False, initial_prompt: str | None = None, condition_on_previous_text: bool = True, compression_ratio_threshold: Any | None = 2.4, logprob_threshold: Any | None = -1.0, no_speech_threshold: Any | None = 0.6, skip_silence: bool = False, batch_size: int = 1, suppress_tokens: bool = True, seed: int = 0, chunk_length: float = 30.0, overlap: float = 0.0, graphs: bool | None = None) -> None: ...
 
     def step(self) -> bool:
         """Writes down up to batch_size windows. False when nothing is left."""
@@ -267,15 +335,15 @@ class WhisperStream:
     def duration(self) -> float:
         """Seconds of sound so far."""
 
-class WhisperTokenizer:
-    """Text to token ids and back."""
+    @property
+    def held(self) -> float:
+        """Seconds of it that are kept, to be heard again."""
 
-    def __init__(self, model_path: pygpukit.typing.PathLike) -> None: ...
+def whisper_mask(logits: pygpukit._core.GPUArray, texts: pygpukit._core.GPUArray, suppressed: pygpukit._core.GPUArray, *, end_of_text: int, no_timestamps: int, timestamp_begin: int, max_initial_timestamp: int = 50, timestamps: bool = True) -> None:
+    """What may not be said next becomes -inf, in place."""
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of the text alone."""
-
-    def decode(self, ids: pygpukit.typing.Ints, skip_special_tokens: bool = True) -> str: ...
+def whisper_advance(texts: pygpukit._core.GPUArray, tokens: pygpukit._core.GPUArray, *, end_of_text: int, no_timestamps: int, timestamp_begin: int) -> None:
+    """The chosen tokens become those to be read, in place."""
 
 def compression_ratio(text: str) -> float:
     """How far a text can be compressed."""

@@ -1,5 +1,6 @@
 """Names of the 0.2 series; use them through pygpukit.compat."""
 
+from collections.abc import Sequence
 from typing import SupportsIndex
 
 import pygpukit._core
@@ -42,6 +43,9 @@ def add_inplace(a: pygpukit._core.GPUArray, b: pygpukit.typing.Operand) -> None:
 
 def mul_inplace(a: pygpukit._core.GPUArray, b: pygpukit.typing.Operand) -> None:
     """a *= b."""
+
+def prepare_batch_inputs(token_lists: Sequence[Sequence[int]]) -> tuple[pygpukit._core.GPUArray, int]:
+    """(int32 array of the tokens of all lists, how many they are)."""
 
 def gather_embeddings(token_ids: pygpukit._core.GPUArray, embeddings: pygpukit._core.GPUArray, total_tokens: SupportsIndex) -> pygpukit._core.GPUArray:
     """embeddings[token_ids[:total_tokens]]."""
@@ -104,3 +108,6 @@ def transpose_4d_0132(input: pygpukit._core.GPUArray, *, out: pygpukit._core.GPU
 
 def reshape_copy(input: pygpukit._core.GPUArray, new_shape: pygpukit.typing.ShapeLike | None = None, *, out: pygpukit._core.GPUArray | None = None) -> pygpukit._core.GPUArray:
     """A copy in new_shape, or in the shape of out."""
+
+def sample_topk_to_buf(logits: pygpukit._core.GPUArray, result_buf: pygpukit._core.GPUArray, top_k: SupportsIndex, temperature: pygpukit.typing.Number, random_val: pygpukit.typing.Number) -> None:
+    """sample_topk_to_buf_ptr with the uniform number given here."""

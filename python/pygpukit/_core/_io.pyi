@@ -74,8 +74,11 @@ class LazyModelLoader:
 
     def prefetch(self, prefix: str) -> int:
         """
-        Loads what begins with prefix, as far as there is room without eviction; how many.
+        Begins to load what begins with prefix, as far as there is room without eviction, and does not wait; how many.
         """
+
+    def wait(self) -> None:
+        """Until what prefetch began is loaded. `get` waits for its own tensor."""
 
     @property
     def tensor_names(self) -> list[str]: ...

@@ -3,13 +3,19 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
+import numpy
+
 import pygpukit
 import pygpukit._core
 import pygpukit.core.dtypes
 import pygpukit.llm
 import pygpukit.llm.config
+import pygpukit.llm.tokenizer
 import pygpukit.typing
 
+
+def token_ids(ids: pygpukit.typing.Ints) -> list[int]:
+    """Plain ints of what holds ids: a sequence, an array."""
 
 class TransformerConfig:
     """What a model looks like. None takes the usual size."""
@@ -26,17 +32,32 @@ class TransformerConfig:
     @property
     def vocab_size(self) -> int: ...
 
+    @vocab_size.setter
+    def vocab_size(self, arg: int, /) -> None: ...
+
     @property
     def hidden_size(self) -> int: ...
+
+    @hidden_size.setter
+    def hidden_size(self, arg: int, /) -> None: ...
 
     @property
     def num_layers(self) -> int: ...
 
+    @num_layers.setter
+    def num_layers(self, arg: int, /) -> None: ...
+
     @property
     def num_heads(self) -> int: ...
 
+    @num_heads.setter
+    def num_heads(self, arg: int, /) -> None: ...
+
     @property
     def num_kv_heads(self) -> int: ...
+
+    @num_kv_heads.setter
+    def num_kv_heads(self, value: int | None | None) -> None: ...
 
     @property
     def num_kv_groups(self) -> int: ...
@@ -45,16 +66,34 @@ class TransformerConfig:
     def head_dim(self) -> int: ...
 
     @property
+    def _head_dim(self) -> int | None: ...
+
+    @_head_dim.setter
+    def _head_dim(self, value: int | None | None) -> None: ...
+
+    @property
     def intermediate_size(self) -> int: ...
+
+    @intermediate_size.setter
+    def intermediate_size(self, value: int | None | None) -> None: ...
 
     @property
     def num_experts(self) -> int | None: ...
 
+    @num_experts.setter
+    def num_experts(self, value: int | None | None) -> None: ...
+
     @property
     def num_experts_per_tok(self) -> int: ...
 
+    @num_experts_per_tok.setter
+    def num_experts_per_tok(self, arg: int, /) -> None: ...
+
     @property
     def moe_intermediate_size(self) -> int | None: ...
+
+    @moe_intermediate_size.setter
+    def moe_intermediate_size(self, value: int | None | None) -> None: ...
 
     @property
     def is_moe(self) -> bool: ...
@@ -62,11 +101,20 @@ class TransformerConfig:
     @property
     def norm_type(self) -> str: ...
 
+    @norm_type.setter
+    def norm_type(self, arg: str, /) -> None: ...
+
     @property
     def activation(self) -> str: ...
 
+    @activation.setter
+    def activation(self, arg: str, /) -> None: ...
+
     @property
     def use_rope(self) -> bool: ...
+
+    @use_rope.setter
+    def use_rope(self, arg: bool, /) -> None: ...
 
     @property
     def causal(self) -> bool: ...
@@ -74,17 +122,32 @@ class TransformerConfig:
     @property
     def max_position_embeddings(self) -> int: ...
 
+    @max_position_embeddings.setter
+    def max_position_embeddings(self, arg: int, /) -> None: ...
+
     @property
     def norm_eps(self) -> float: ...
+
+    @norm_eps.setter
+    def norm_eps(self, arg: float, /) -> None: ...
 
     @property
     def rope_theta(self) -> float: ...
 
+    @rope_theta.setter
+    def rope_theta(self, arg: float, /) -> None: ...
+
     @property
     def tie_word_embeddings(self) -> bool: ...
 
+    @tie_word_embeddings.setter
+    def tie_word_embeddings(self, arg: bool, /) -> None: ...
+
     @property
     def sliding_window(self) -> int | None: ...
+
+    @sliding_window.setter
+    def sliding_window(self, value: int | None | None) -> None: ...
 
     @property
     def eos_token_ids(self) -> list[int]: ...
@@ -150,7 +213,9 @@ class Attention:
     def __init__(self, q_proj: pygpukit.GPUArray | pygpukit.Weight | LinearBF16 | None | None, k_proj: pygpukit.GPUArray | pygpukit.Weight | LinearBF16 | None | None, v_proj: pygpukit.GPUArray | pygpukit.Weight | LinearBF16 | None | None, o_proj: pygpukit.GPUArray | pygpukit.Weight | LinearBF16 | None | None, config: TransformerConfig, q_bias: pygpukit._core.GPUArray | None = None, k_bias: pygpukit._core.GPUArray | None = None, v_bias: pygpukit._core.GPUArray | None = None, o_bias: pygpukit._core.GPUArray | None = None, q_norm: Norm | None | None = None, k_norm: Norm | None | None = None) -> None: ...
 
     def __call__(self, x: pygpukit._core.GPUArray, position_ids: Any | None = None, past_kv: tuple[pygpukit.GPUArray, pygpukit.GPUArray] | None | None = None, use_cache: bool = False) -> tuple[pygpukit._core.GPUArray, tuple[pygpukit.GPUArray, pygpukit.GPUArray] | None]:
-        """(out, (k, v) of all tokens so far or None)."""
+        """
+        (out, (k, v) of all tokens so far or None). position_ids: by which RoPE turns; a token sees those before it in x and past_kv, whatever their positions.
+        """
 
     def init_fixed_cache(self, max_seq_len: int, dtype: pygpukit.typing.DTypeLike = 'float16') -> None:
         """Makes _k_cache and _v_cache, [num_heads, max_seq_len, head_dim]."""
@@ -163,11 +228,22 @@ class Attention:
     def forward_fixed_cache_batch(self, x: pygpukit._core.GPUArray, start_position: int, context_len: int) -> pygpukit._core.GPUArray:
         """Several tokens from `start_position` on."""
 
+    def forward_fixed_cache_batch_zero_alloc(self, x: pygpukit._core.GPUArray, start_position: int, context_len: int, buffers: Any, rope_cos_gpu: Any | None = None, rope_sin_gpu: Any | None = None, start_pos_buf: pygpukit._core.GPUArray | None = None) -> pygpukit._core.GPUArray:
+        """
+        The same into buffers.o_proj_out_batch, of DecodeBuffers with max_batch_size; nothing is allocated. start_pos_buf: the start in device memory, int32 [1], in place of start_position. RoPE takes the layer's own tables.
+        """
+
     @property
     def _k_cache(self) -> pygpukit.GPUArray | None: ...
 
     @property
     def _v_cache(self) -> pygpukit.GPUArray | None: ...
+
+    @property
+    def _cos(self) -> numpy.ndarray | None: ...
+
+    @property
+    def _sin(self) -> numpy.ndarray | None: ...
 
     @property
     def qkv_proj(self) -> LinearBF16: ...
@@ -212,14 +288,34 @@ class MLP:
 
     def __init__(self, config: TransformerConfig, fc1_weight: pygpukit.GPUArray | pygpukit.Weight | LinearBF16 | None | None = None, fc1_bias: pygpukit._core.GPUArray | None = None, fc2_weight: pygpukit.GPUArray | pygpukit.Weight | LinearBF16 | None | None = None, fc2_bias: pygpukit._core.GPUArray | None = None, gate_proj: pygpukit.GPUArray | pygpukit.Weight | LinearBF16 | None | None = None, up_proj: pygpukit.GPUArray | pygpukit.Weight | LinearBF16 | None | None = None, down_proj: pygpukit.GPUArray | pygpukit.Weight | LinearBF16 | None | None = None) -> None: ...
 
-    def __call__(self, x: pygpukit._core.GPUArray) -> pygpukit._core.GPUArray: ...
+    def __call__(self, x: pygpukit._core.GPUArray, *, out: pygpukit._core.GPUArray | None = None) -> pygpukit._core.GPUArray: ...
+
+    @property
+    def gate_proj(self) -> LinearBF16 | None: ...
+
+    @property
+    def up_proj(self) -> LinearBF16 | None: ...
+
+    @property
+    def down_proj(self) -> LinearBF16 | None: ...
+
+    @property
+    def fc1(self) -> LinearBF16 | None: ...
+
+    @property
+    def fc2(self) -> LinearBF16 | None: ...
 
 class MoELayer:
     """Top-k experts of a router."""
 
     def __init__(self, config: TransformerConfig, gate_weight: pygpukit.GPUArray | pygpukit.Weight | LinearBF16 | None | None, expert_weights: Sequence[tuple[pygpukit.GPUArray, pygpukit.GPUArray, pygpukit.GPUArray]]) -> None: ...
 
-    def __call__(self, x: pygpukit._core.GPUArray) -> pygpukit._core.GPUArray: ...
+    def __call__(self, x: pygpukit._core.GPUArray, *, out: pygpukit._core.GPUArray | None = None) -> pygpukit._core.GPUArray: ...
+
+    def forward_zero_alloc(self, x: pygpukit._core.GPUArray, router_logits: Any | None, router_weights: Any | None, expert_indices: Any | None, expert_counts: Any | None, expert_offsets: Any | None, permute_indices: Any | None, reverse_perm: Any | None, row_expert_ids: Any | None, gathered: Any | None, gate_out: Any | None, up_out: Any | None, intermediate: Any | None, expert_outputs: Any | None, output: pygpukit._core.GPUArray) -> pygpukit._core.GPUArray:
+        """
+        The same into `output`; nothing is allocated. What lies between comes from the workspace of the stream: the other arrays stay as they are.
+        """
 
 class TransformerBlock:
     """x + attn(norm(x)), then the same with the feed-forward layer."""
@@ -247,10 +343,14 @@ class Transformer:
     def __init__(self, config: TransformerConfig, embed_tokens: pygpukit._core.GPUArray, blocks: Any, final_norm: Norm, lm_head: pygpukit.GPUArray | pygpukit.Weight | None | None = None, position_embed: pygpukit._core.GPUArray | None = None) -> None: ...
 
     @staticmethod
-    def load(path: pygpukit.typing.PathLike, device: pygpukit.typing.DeviceLike | None = None, dtype: pygpukit.typing.DTypeLike | None | None = None, quantize: pygpukit.typing.DTypeLike | None | None = None, group: SupportsIndex = 0, spec: pygpukit.llm.config.ModelSpec | None | None = None) -> Transformer:
+    def load(path: pygpukit.typing.PathLike, device: pygpukit.typing.DeviceLike | None = None, dtype: pygpukit.typing.DTypeLike | None | None = None, quantize: pygpukit.typing.DTypeLike | None | None = None, group: SupportsIndex = 0, spec: pygpukit.llm.config.ModelSpec | None | None = None, evictable: bool = False, progress: Callable[[int, int], object] | None | None = None) -> Transformer:
         """
         From a SafeTensors file, an index, a folder or the name of a model in the Hugging Face cache.
         """
+
+    @staticmethod
+    def random(config: TransformerConfig, device: pygpukit.typing.DeviceLike | None = None, dtype: pygpukit.typing.DTypeLike | None | None = None, quantize: pygpukit.typing.DTypeLike | None | None = None, group: SupportsIndex = 0, seed: int = 0) -> Transformer:
+        """Weights drawn on the device, for measurements."""
 
     @property
     def config(self) -> TransformerConfig: ...
@@ -264,6 +364,18 @@ class Transformer:
     @property
     def weight_bytes(self) -> int:
         """Bytes of weights that one token of one sequence reads."""
+
+    @property
+    def resident(self) -> bool:
+        """False while the memory of an evictable model serves others."""
+
+    def evict(self) -> int:
+        """
+        Gives the memory of an evictable model up until it is used again. The device bytes that became free.
+        """
+
+    def restore(self) -> None:
+        """Brings an evictable model back. Any use of it does."""
 
     @property
     def embed_tokens(self) -> pygpukit._core.GPUArray: ...
@@ -332,6 +444,9 @@ class Decoder:
     def replay(self, ids: Sequence[int], start: int) -> pygpukit._core.GPUArray:
         """The same by a graph, captured when a number of ids comes first."""
 
+    def prefill(self, ids: Sequence[int], start: int) -> pygpukit._core.GPUArray:
+        """The logits [1, vocab] after the last of ids alone."""
+
     def check_draft(self, token: int, position: int, draft: Sequence[int]) -> Accepted:
         """What follows `token`, with a draft of it checked in one step."""
 
@@ -353,7 +468,8 @@ class Token:
     def request(self) -> int: ...
 
     @property
-    def id(self) -> int: ...
+    def id(self) -> int:
+        """Raises what ended the request where finish is 'error'."""
 
     @property
     def logprob(self) -> float:
@@ -371,7 +487,15 @@ class Token:
 
     @property
     def finish(self) -> str | None:
-        """None, or why the request ended: length, stop_token, stop_string."""
+        """
+        None, or why the request ended: length, stop_token, stop_string, error.
+        """
+
+    @property
+    def error(self) -> BaseException | None:
+        """
+        What ended the request where finish is 'error'; then nothing was drawn.
+        """
 
 class Engine:
     """
@@ -392,22 +516,35 @@ class Engine:
     def serves(self, tokens: int, logprobs: bool = False, top_logprobs: int = 0) -> bool:
         """Whether for_requests would make such an engine."""
 
-    def submit(self, input_ids: pygpukit.typing.Ints, max_new_tokens: SupportsIndex = 20, *, temperature: float = 1.0, top_k: SupportsIndex = 0, top_p: float = 1.0, min_p: float = 0.0, seed: int | None | None = None, repetition_penalty: float = 1.0, frequency_penalty: float = 0.0, presence_penalty: float = 0.0, logit_bias: Mapping[int, float] | None | None = None, stop_tokens: pygpukit.typing.Ints = (), allowed: Callable[[list[int]], Sequence[int]] | None | None = None, tokenizer: pygpukit.llm.Tokenizer | None | None = None, stop: str | Sequence[str] = ()) -> int:
+    def submit(self, input_ids: pygpukit.typing.Ints, max_new_tokens: SupportsIndex = 20, *, temperature: float = 1.0, top_k: SupportsIndex = 0, top_p: float = 1.0, min_p: float = 0.0, seed: int | None | None = None, repetition_penalty: float = 1.0, frequency_penalty: float = 0.0, presence_penalty: float = 0.0, logit_bias: Mapping[int, float] | None | None = None, stop_tokens: pygpukit.typing.Ints = (), allowed: Callable[[list[int]], Sequence[int]] | None | None = None, tokenizer: pygpukit.llm.Tokenizer | pygpukit.llm.tokenizer.TokenizersTokenizer | None | None = None, stop: str | Sequence[str] = ()) -> int:
         """
         The number of the request. stop: strings that end it, found in the text that `tokenizer` makes.
         """
 
     def next(self, request: int) -> Token:
-        """The next token of one request; steps as often as it takes."""
+        """
+        The next token of one request; steps as often as it takes. Raises what ended the request, once.
+        """
 
     def step(self) -> list[Token]:
-        """One step of all requests: their new tokens."""
+        """
+        One step of all requests: their new tokens. A request that failed has one that says so: others go on.
+        """
 
     def cancel(self, request: int) -> bool:
         """False when the request has ended."""
 
     def idle(self) -> bool:
         """No request is left."""
+
+    def drop_prefixes(self) -> None:
+        """
+        Gives the pages of ended texts back, which are kept for prompts that begin alike.
+        """
+
+    @property
+    def num_free_pages(self) -> int:
+        """Pages that neither a request nor an ended text has."""
 
     @property
     def max_tokens(self) -> int: ...

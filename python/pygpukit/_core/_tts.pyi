@@ -47,6 +47,15 @@ class Kokoro:
         (audio, frames, frames before rounding, what the networks hand on) of ids without pads.
         """
 
+    def decode(self, text: pygpukit._core.GPUArray, f0: pygpukit._core.GPUArray, energy: pygpukit._core.GPUArray, style: pygpukit._core.GPUArray) -> pygpukit._core.GPUArray:
+        """The decoder alone."""
+
+    def vocode(self, x: pygpukit._core.GPUArray, f0: pygpukit._core.GPUArray, style: pygpukit._core.GPUArray, seed: int | None = None) -> pygpukit._core.GPUArray:
+        """The vocoder alone."""
+
+    def say_all(self, ids: Sequence[Sequence[int]], styles: Sequence[Sequence[float]], speed: float = 1.0, seed: int | None = None) -> list[pygpukit._core.GPUArray]:
+        """The audio of several, made beside each other."""
+
 class Voice:
     """A style for every length of text."""
 
@@ -62,6 +71,9 @@ class Voice:
 
 def language_of(voice: str) -> str:
     """The language of a voice by its name: a or b."""
+
+def check_options(speed: Any | None, seed: Any | None) -> None:
+    """TypeError or ValueError names the one that is not possible."""
 
 def voice_names(folder: pygpukit.typing.PathLike) -> list[str]:
     """The voices of a model's folder."""
@@ -113,13 +125,15 @@ class Speaker:
     def voice(self, name: str) -> Voice:
         """A voice by name, several joined by '+' for their mean, or a .bin file."""
 
-    def script(self, text: str, lang: str = 'a', soon: bool = False) -> Script:
-        """What a text sounds like; soon: with a short first piece."""
+    def script(self, text: str | None, lang: str = 'a', soon: bool = False, normalize: bool = True, most: int = 0) -> Script:
+        """
+        What a text sounds like; soon: with a short first piece; normalize: numbers and signs as words; most: phonemes of a piece, 0 for what the networks take.
+        """
 
-    def script_of_phonemes(self, phonemes: str, soon: bool = False) -> Script:
+    def script_of_phonemes(self, phonemes: str | None, soon: bool = False) -> Script:
         """The same of phonemes."""
 
-    def say(self, script: Script, voice: Voice, speed: float = 1.0, seed: int | None = 0, limit_peak: bool = True, piece: int | None = None) -> pygpukit._core.GPUArray:
+    def say(self, script: Script, voice: Voice, speed: Any | None = 1.0, seed: Any | None = 0, limit_peak: bool = True, piece: int | None = None) -> pygpukit._core.GPUArray:
         """float32 samples of a script, or of one of its pieces."""
 
 def join_audio(parts: pygpukit.typing.Arrays, gap_samples: SupportsIndex = 0) -> pygpukit._core.GPUArray:
