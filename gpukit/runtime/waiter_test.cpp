@@ -37,6 +37,7 @@ void work_on(
 class WaiterTest : public ::testing::Test {
  protected:
   WaiterTest() {
+    Waiter::of(kCpu).drain();  // of what tests before left
     driver_.defer(true);
     driver_.queries_run(false);
   }
