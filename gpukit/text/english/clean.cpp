@@ -78,7 +78,10 @@ std::u32string clean(std::string_view text, std::vector<std::string>& skipped) {
     char32_t c = codes[i];
     if (c >= 0xff01 && c <= 0xff5e) c -= 0xfee0;  // of full width
     if (c == U'\u2013') {
-      const bool between = i > 0 && i + 1 < codes.size() && is_digit(codes[i - 1]) && is_digit(codes[i + 1]);
+      static constexpr std::u32string_view kMoney = U"$\u00a3\u00a5\u20ac", kUnits = U"%\u00b0\u00a3\u00a5\u20ac$";
+      const bool left = i > 0 && (is_digit(codes[i - 1]) || kUnits.find(codes[i - 1]) != kUnits.npos);
+      const bool between =
+          left && i + 1 < codes.size() && (is_digit(codes[i + 1]) || kMoney.find(codes[i + 1]) != kMoney.npos);
       out += between ? std::u32string_view(U"-") : std::u32string_view(U" \u2014 ");
     } else if (is_kept(c)) {
       out += c;

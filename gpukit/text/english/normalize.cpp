@@ -7,6 +7,7 @@
 #include "gpukit/text/english/clean.h"
 #include "gpukit/text/english/letters.h"
 #include "gpukit/text/english/number_words.h"
+#include "gpukit/text/english/quantities.h"
 
 namespace gpukit::text::english {
 namespace {
@@ -75,25 +76,6 @@ constexpr std::array kAbbreviations = {
     Abbreviation{"ph.d", "P.H.D."},
 };
 
-std::string_view sign_words(char c) {
-  switch (c) {
-    case '&': return "and";
-    case '%': return "percent";
-    case '+': return "plus";
-    case '@': return "at";
-    case '=': return "equals";
-    case '<': return "is less than";
-    case '>': return "is greater than";
-    case '#': return "number";
-    case '/': return "slash";
-    case '\\': return "backslash";
-    case '^': return "to the power of";
-    case '~': return "about";
-    case '$': return "dollar";
-    default: return {};
-  }
-}
-
 bool letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || static_cast<unsigned char>(c) >= 0x80;
 }
@@ -124,6 +106,7 @@ class Normalizer {
     for (at_ = 0; at_ < chunks_.size(); ++at_) {
       Chunk& chunk = chunks_[at_];
       used_next_ = false;
+      if (joins_amount(chunk)) continue;
       const std::string words = words_of(chunk);
       put(chunk.before + words + (used_next_ ? "" : chunk.after));
       bool ends_line = chunk.ends_line;
@@ -205,6 +188,39 @@ class Normalizer {
            is_upper(decode_utf8(chunks_[at_ + 1].core.substr(0, 2))[0]);
   }
 
+  /// "$ 5": the sign goes with the amount.
+  bool joins_amount(const Chunk& chunk) {
+    const bool amount = is_currency(chunk.core) && next() != nullptr && digit((next()->core + " ")[0]);
+    if (!amount) return false;
+    chunks_[at_ + 1].core.insert(0, chunk.core);
+    chunks_[at_ + 1].before = chunk.before;
+    return true;
+  }
+
+  std::string word_before() const { return at_ > 0 ? ascii_lower(chunks_[at_ - 1].core) : std::string(); }
+
+  /// A year that four digits from 1100 on do not show: "year 1066", "AD 476", "44 BC", "in 1066" before a pause.
+  bool is_early_year(const Chunk& chunk) const {
+    const std::string& core = chunk.core;
+    if (!all_digits(core) || core.size() < 3 || core.size() > 4 || core[0] == '0') return false;
+    const std::string before = word_before();
+    const bool pause = !chunk.after.empty() || at_ + 1 == chunks_.size();
+    if (before == "year" || before == "ad" || before == "circa") return true;
+    if (core.size() == 4 && pause && (before == "in" || before == "since" || before == "until")) return core < "1100";
+    const std::string after = next() != nullptr ? next()->core : std::string();
+    return after == "AD" || after == "BC" || after == "CE" || after == "BCE" || after == "A.D" || after == "B.C";
+  }
+
+  /// The number to call for help, unless it counts something.
+  bool is_emergency_call(const Chunk& chunk) const {
+    if (chunk.core != "911") return false;
+    const std::string after = next() != nullptr ? next()->core : std::string();
+    bool unused = false;
+    const bool counts = (after.ends_with('s') && after != "calls" && after != "is" && after != "was") ||
+                        after == "people" || measure(chunk.core, after, unused);
+    return !counts;
+  }
+
   std::string words_of(Chunk& chunk) {
     const std::string& core = chunk.core;
     if (core.empty()) return {};
@@ -218,9 +234,10 @@ class Normalizer {
     if (const auto words = abbreviation(chunk)) return *words;
     if (const auto words = weekday(chunk)) return *words;
     if (const auto words = day_of_month(chunk)) return *words;
-    if (is_area_code(chunk)) return digit_words(core);
+    if (is_area_code(chunk) || is_emergency_call(chunk)) return digit_words(core);
+    if (is_early_year(chunk)) return year_words(core);
     constexpr size_t kLongestNumber = 64;
-    if (core.size() > kLongestNumber) return mixed(core);
+    if (core.size() > kLongestNumber) return mixed_words(core);
     const std::string after_next = next() != nullptr ? next()->core : std::string();
     if (auto words = number_chunk(core, after_next, used_next_)) {
       std::string& tail = (used_next_ ? chunks_[at_ + 1] : chunk).after;
@@ -239,7 +256,7 @@ class Normalizer {
         return counted ? cardinal_words(number) : "the " + ordinal_words(number);
       }
     }
-    return mixed(core);
+    return mixed_words(core);
   }
 
   std::string initials(Chunk& chunk) {
@@ -262,6 +279,18 @@ class Normalizer {
   }
   static bool is_upper_ascii(const std::string& core) { return !core.empty() && core[0] >= 'A' && core[0] <= 'Z'; }
 
+  /// The "dr." of "dr. who" and the "st." of "st. paul": not behind the name or the number of a street.
+  bool is_title_in_lower_case(const std::string& word) const {
+    if ((word != "dr" && word != "st") || !chunks_[at_].after.starts_with('.') || chunks_[at_].after.size() > 1)
+      return false;
+    if (at_ == 0 || !chunks_[at_ - 1].after.empty()) return true;
+    const std::string before = word_before();
+    const bool article = before == "the" || before == "a" || before == "my" || before == "our" || before == "your";
+    const bool street = is_upper_ascii(chunks_[at_ - 1].core) && !(article && word == "dr");
+    return !street && !digit(before.empty() ? ' ' : before[0]) &&
+           (at_ < 2 || chunks_[at_ - 2].core.empty() || !digit(chunks_[at_ - 2].core[0]));
+  }
+
   std::optional<std::string> abbreviation(Chunk& chunk) {
     const std::string word = ascii_lower(chunk.core);
     const bool dot = chunk.after.starts_with('.');
@@ -270,7 +299,7 @@ class Normalizer {
       if (!dot && !(chunk.core[0] >= 'A' && chunk.core[0] <= 'Z') && a.follow == Follow::name) continue;
       const bool more = at_ + 1 < chunks_.size() && !chunk.ends_line;
       const std::string after = more ? chunks_[at_ + 1].core : std::string();
-      if (a.follow == Follow::name && !(more && next_is_name())) continue;
+      if (a.follow == Follow::name && !(more && (next_is_name() || (dot && is_title_in_lower_case(word))))) continue;
       if (a.follow == Follow::number && (after.empty() || !digit(after[0]))) continue;
       // A street or a company may end a sentence; what needs a name after it does not.
       const bool ends = !more || (a.follow == Follow::any && next_is_name() && a.needs_dot && a.words != "Professor" &&
@@ -345,45 +374,6 @@ class Normalizer {
   }
 
   static bool is_short_month(std::string_view word) { return month_name(month_of(word)) != word; }
-
-  /// Letters, digits and signs together: AT&T, and/or, B2B, COVID-19, C++, #1, snake_case.
-  static std::string mixed(std::string_view core) {
-    std::string out;
-    bool joined = false;  // the next part belongs to the word before it
-    const auto put_word = [&](std::string_view word) {
-      if (!out.empty() && !joined) out += ' ';
-      out += word;
-      joined = false;
-    };
-    for (size_t i = 0; i < core.size();) {
-      size_t end = i + 1;
-      if (letter(core[i]) || (core[i] == '\'' && end < core.size() && letter(core[end]))) {
-        while (end < core.size() && (letter(core[end]) || core[end] == '\'')) ++end;
-        put_word(core.substr(i, end - i));
-      } else if (digit(core[i])) {
-        while (end < core.size() && digit(core[end])) ++end;
-        const std::string_view digits = core.substr(i, end - i);
-        put_word(digits[0] == '0' && digits.size() > 1 ? digit_words(digits) : cardinal_words(digits));
-      } else if (core[i] == '-' && i > 0 && end < core.size() && letter(core[i - 1]) && letter(core[end])) {
-        out += '-';
-        joined = true;
-      } else if (core[i] == '.' && i > 0 && end < core.size()) {
-        put_word(letter(core[i - 1]) && letter(core[end]) ? "dot" : "point");
-      } else if (core[i] == '#' && i > 0) {
-        put_word("sharp");
-      } else if (core[i] == '#' && end < core.size() && letter(core[end])) {
-        put_word("hashtag");
-      } else if (core[i] == '/' && i > 0 && end < core.size() && letter(core[i - 1]) && letter(core[end])) {
-        // "and/or": the sign is not spoken
-      } else if (core[i] == ',' || core[i] == ';' || core[i] == ':' || core[i] == '!' || core[i] == '?') {
-        out += core[i];
-      } else if (const std::string_view words = sign_words(core[i]); !words.empty()) {
-        put_word(words);
-      }
-      i = end;
-    }
-    return out;
-  }
 
   std::vector<Chunk> chunks_;
   size_t at_ = 0;

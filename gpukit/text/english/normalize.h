@@ -21,6 +21,8 @@ Normalized normalize(std::string_view text);
 /// `next` is the core of the chunk after it, and `used_next` says that its words are in the result ($5 million, 5 km,
 /// 5 p.m.). nullopt: not of that kind.
 std::optional<std::string> number_chunk(std::string_view core, std::string_view next, bool& used_next);
+/// Letters, digits and signs together: AT&T, and/or, COVID-19, C++, #1, snake_case, mid-1990s, 19th-century.
+std::string mixed_words(std::string_view core);
 /// A URL, an e-mail address or a host name, and its words: "john dot smith at example dot org".
 bool is_address(std::string_view core);
 std::string address_words(std::string_view core);

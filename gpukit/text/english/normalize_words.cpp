@@ -1,4 +1,4 @@
-// Words of addresses and months, and classes of ASCII text.
+// Words of addresses, of mixed words, of months, and classes of ASCII text.
 #include <algorithm>
 #include <array>
 
@@ -31,12 +31,93 @@ std::string_view address_sign(char c) {
   }
 }
 
+std::string_view sign_words(char c) {
+  switch (c) {
+    case '&': return "and";
+    case '%': return "percent";
+    case '+': return "plus";
+    case '@': return "at";
+    case '=': return "equals";
+    case '<': return "is less than";
+    case '>': return "is greater than";
+    case '#': return "number";
+    case '/': return "slash";
+    case '\\': return "backslash";
+    case '^': return "to the power of";
+    case '~': return "about";
+    case '$': return "dollar";
+    default: return {};
+  }
+}
+
 bool letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || static_cast<unsigned char>(c) >= 0x80;
 }
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
+std::string signs_and_words(std::string_view core) {
+  std::string out;
+  bool joined = false;  // the next part belongs to the word before it
+  const auto put_word = [&](std::string_view word) {
+    if (!out.empty() && !joined) out += ' ';
+    out += word;
+    joined = false;
+  };
+  for (size_t i = 0; i < core.size();) {
+    size_t end = i + 1;
+    if (letter(core[i]) || (core[i] == '\'' && end < core.size() && letter(core[end]))) {
+      while (end < core.size() && (letter(core[end]) || core[end] == '\'')) ++end;
+      put_word(core.substr(i, end - i));
+    } else if (digit(core[i])) {
+      while (end < core.size() && digit(core[end])) ++end;
+      const std::string_view digits = core.substr(i, end - i);
+      put_word(digits[0] == '0' && digits.size() > 1 ? digit_words(digits) : cardinal_words(digits));
+    } else if (core[i] == '-' && i > 0 && end < core.size() && letter(core[i - 1]) && letter(core[end])) {
+      out += '-';
+      joined = true;
+    } else if (core[i] == '.' && i > 0 && end < core.size()) {
+      put_word(letter(core[i - 1]) && letter(core[end]) ? "dot" : "point");
+    } else if (core[i] == '#' && i > 0) {
+      put_word("sharp");
+    } else if (core[i] == '#' && end < core.size() && letter(core[end])) {
+      put_word("hashtag");
+    } else if (core[i] == '/' && i > 0 && end < core.size() && letter(core[i - 1]) && letter(core[end])) {
+      // "and/or": the sign is not spoken
+    } else if (core[i] == ',' || core[i] == ';' || core[i] == ':' || core[i] == '!' || core[i] == '?') {
+      out += core[i];
+    } else if (const std::string_view words = sign_words(core[i]); !words.empty()) {
+      put_word(words);
+    }
+    i = end;
+  }
+  return out;
+}
+
 }  // namespace
+
+std::string mixed_words(std::string_view core) {
+  constexpr size_t kLongest = 64;
+  const bool hyphens = core.size() <= kLongest && core.find('-', 1) != core.npos && core[0] != '-';
+  if (!hyphens) return signs_and_words(core);
+  std::string out;
+  bool after_letters = false;
+  for (size_t at = 0; at <= core.size();) {
+    const size_t end = std::min(core.find('-', at), core.size());
+    std::string_view part = core.substr(at, end - at);
+    at = end + 1;
+    if (part.size() > 1 && part[0] == '\'' && digit(part[1])) part.remove_prefix(1);  // the "'90s" of mid-'90s
+    if (part.empty()) continue;
+    const bool letters = std::all_of(part.begin(), part.end(), [](char c) { return letter(c) || c == '\''; });
+    bool used_next = false;
+    const std::optional<std::string> number = letters ? std::nullopt : number_chunk(part, {}, used_next);
+    const std::string words = letters ? std::string(part) : number ? *number : signs_and_words(part);
+    if (words.empty()) continue;
+    if (!out.empty()) out += letters && after_letters ? '-' : ' ';
+    out += words;
+    after_letters = letters;
+  }
+  return out;
+}
 
 bool is_address(std::string_view core) {
   if (core.starts_with("http://") || core.starts_with("https://") || core.starts_with("www.")) return true;

@@ -21,6 +21,8 @@ bool is_spoken_mark(char32_t c) {
   return is_pause(c) || kMarks.find(c) != kMarks.npos;
 }
 
+bool is_end_of_sentence(char32_t c) { return c == U'.' || c == U'!' || c == U'?'; }
+
 bool is_initials(const std::u32string& text, size_t at) {
   return at + 1 < text.size() && is_upper(text[at]) && text[at + 1] == U'.' &&
          (at + 3 < text.size() ? is_upper(text[at + 2]) && text[at + 3] == U'.' : false);
@@ -99,7 +101,9 @@ class Speaker {
       } else if (!token.given) {
         Context context;
         context.next = next;
-        context.tag = guess_tag(word_before(i), encode_utf8(lower(token.text)), word_after(i));
+        const std::string word = encode_utf8(lower(token.text));
+        const bool past = has_past_form_of_same_letters(word) && speaks_of_past(i);
+        context.tag = guess_tag(word_before(i), word, word_after(i), past);
         context.first = i == 0 || !tokens_[i - 1].word;
         context.before_word = i + 1 < tokens_.size() && tokens_[i + 1].word;
         WordSound sound = resolve_word(lexicon_, token.text, context);
@@ -120,6 +124,17 @@ class Speaker {
   }
   std::string word_after(size_t i) const {
     return i + 1 < tokens_.size() && tokens_[i + 1].word ? encode_utf8(lower(tokens_[i + 1].text)) : std::string();
+  }
+  /// A word near this one, in its sentence, says that it was.
+  bool speaks_of_past(size_t i) const {
+    constexpr size_t kNear = 24;
+    const auto ends = [&](size_t k) { return !tokens_[k].word && is_end_of_sentence(tokens_[k].text[0]); };
+    const auto past = [&](size_t k) { return is_past_time(encode_utf8(lower(tokens_[k].text))); };
+    for (size_t k = i; k < tokens_.size() && k < i + kNear && !ends(k); ++k)
+      if (past(k)) return true;
+    for (size_t k = i; k-- > 0 && k + kNear > i && !ends(k);)
+      if (past(k)) return true;
+    return false;
   }
   void note_guessed(const std::u32string& word) {
     constexpr size_t kMost = 1000;

@@ -23,6 +23,7 @@ bool is_before_verb(std::string_view w) {
 }
 
 bool is_pronoun(std::string_view w) { return among(w, {"i", "you", "we", "they", "who"}); }
+bool is_object(std::string_view w) { return among(w, {"me", "him", "us", "them"}); }
 bool is_third_person(std::string_view w) { return among(w, {"he", "she", "it"}); }
 
 bool is_have(std::string_view w) {
@@ -60,21 +61,26 @@ bool is_looked_past(std::string_view w) {
          (w.size() > 4 && w.ends_with("ly"));
 }
 
-Tag guess_tag(std::string_view previous, std::string_view word, std::string_view next) {
+bool has_past_form_of_same_letters(std::string_view word) { return among(word, {"read", "reread"}); }
+
+bool is_past_time(std::string_view word) { return among(word, {"yesterday", "ago", "last", "earlier", "previously"}); }
+
+Tag guess_tag(std::string_view previous, std::string_view word, std::string_view next, bool past_time) {
   const bool word_follows = !next.empty() && !is_function_word(next);
   if (word == "used" && next == "to") return Tag::past;
   if (word == "that") {
     const bool demonstrative = (previous.empty() || is_preposition(previous)) && word_follows;
     return demonstrative ? Tag::determiner : Tag::other;
   }
-  if (previous.empty()) return is_determiner(next) || is_third_person(next) ? Tag::verb : Tag::other;
+  if (previous.empty()) return is_determiner(next) || is_third_person(next) || is_object(next) ? Tag::verb : Tag::other;
   if (is_before_verb(previous)) return Tag::verb;
   if (is_determiner(previous)) return word_follows ? Tag::adjective : Tag::noun;
   if (is_have(previous) || is_be(previous)) return Tag::participle;
   if (is_third_person(previous)) return Tag::past;
+  if (is_pronoun(previous) && has_past_form_of_same_letters(word)) return past_time ? Tag::past : Tag::verb;
   if (is_pronoun(previous)) return Tag::present;
   if (is_adjective(previous) || is_preposition(previous)) return Tag::noun;
-  if (is_determiner(next)) return Tag::verb;
+  if (is_determiner(next) || is_object(next)) return Tag::verb;
   return Tag::other;
 }
 
