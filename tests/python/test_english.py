@@ -250,6 +250,24 @@ def test_without_a_lexicon_the_rules_speak():
     assert len(said.phonemes.split()) == 3
 
 
+SPELLED = {
+    "knife": "n\u02c8If", "wrist": "\u0279\u02c8\u026ast", "gnome": "n\u02c8Om", "sign": "s\u02c8In",
+    "lamb": "l\u02c8\u00e6m", "lambs": "l\u02c8\u00e6mz", "climbing": "kl\u02c8\u026am\u026a\u014b",
+    "number": "n\u02c8\u028cmb\u0259\u0279", "debts": "d\u02c8\u025bts", "castle": "k\u02c8\u00e6s\u0259l",
+    "listen": "l\u02c8\u026as\u0259n", "autumn": "\u02c8\u0254t\u028cm", "whole": "h\u02c8Ol", "walk": "w\u02c8\u0254k",
+    "folk": "f\u02c8Ok", "calm": "k\u02c8\u0251m", "half": "h\u02c8\u00e6f", "could": "k\u02c8\u028ad",
+    "rough": "\u0279\u02c8\u028cf", "night": "n\u02c8It", "psychology": "sIk\u02c8\u0251l\u0259\u02a4i",
+    "pterodactyl": "t\u025b\u0279\u02c8Od\u00e6kt\u026al", "knows": "n\u02c8Oz", "colonel": "k\u02c8\u025c\u0279n\u0259l",
+    "this": "\u00f0\u02c8\u026as", "thesis": "\u03b8\u02c8\u025bs\u026as", "receipt": "\u0279\u026as\u02c8it",
+    "foreign": "f\u02c8\u0254\u0279\u0259n", "one": "w\u02c8\u028cn", "eleven": "\u026al\u02c8\u025bv\u0259n", "hour": "\u02c8W\u0279",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("word", SPELLED)
+def test_words_by_their_spelling_alone(word):
+    assert Phonemizer()(word).phonemes == SPELLED[word]
+
+
 def test_british_has_no_r_before_consonants(lexicons):
     british = Phonemizer(*lexicons, "b")
     assert british("the car park").phonemes == "\u00f0\u0259 k\u02c8\u0251\u02d0 p\u02c8\u0251\u02d0k"
