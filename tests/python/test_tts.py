@@ -23,7 +23,7 @@ from pygpukit.tts import (
     resample_audio,
     to_wav,
 )
-from pygpukit.tts.kokoro import AudioBuffer, get_weight_info, layers, print_weight_summary
+from pygpukit.tts.kokoro import AudioBuffer, TokenizerOutput, get_weight_info, layers, print_weight_summary
 from pygpukit.tts.kokoro import model as kokoro_model
 
 
@@ -211,17 +211,21 @@ def test_other_front_ends_are_passed_through(folder, monkeypatch):
     given = {}
 
     class Other:
+        source = "misaki"
+
         def __init__(self, **options):
             given.update(options)
 
-        def text_to_phonemes(self, text):
-            return "j\u02c8\u025bs"
+        def encode(self, text, normalize=True):
+            return TokenizerOutput([], "j\u02c8\u025bs", text, ["it"], [], self.source)
 
     monkeypatch.setattr(kokoro_model, "KokoroTokenizer", Other)
     for option in ("use_misaki", "use_espeak"):
         model = KokoroModel.from_pretrained(folder, "bf_emma", "float32", **{option: True})
         assert given[option] and given["lang"] == "b" and (given["lexicons"] / "us_gold.json").is_file()
-        assert model.synthesize("What is it?").phonemes == "j\u02c8\u025bs"
+        said = model.synthesize("What is it?")
+        assert (said.phonemes, said.guessed, said.source) == ("j\u02c8\u025bs", ["it"], "misaki")
+        assert model.synthesize("", phonemes="a").source == "phonemes"
 
 
 def test_what_is_not_spoken_is_told(model):

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "gpukit/base/error.h"
-#include "gpukit/base/files.h"
 #include "gpukit/models/tts/speech_audio.h"
 #include "gpukit/runtime/waiter.h"
 #include "gpukit/text/english/letters.h"
@@ -32,28 +31,6 @@ double pause_after(std::u32string_view codes) {
   }
 }
 
-LexiconPaths find_lexicons(const std::string& folder, const std::string& given) {
-  const auto in = [](const std::string& place) {
-    const auto path = [&](const char* name) {
-      std::string file = files::join(place, name);
-      return files::is_file(file) ? file : std::string();
-    };
-    return LexiconPaths{path("us_gold.json"), path("us_silver.json")};
-  };
-  if (!given.empty()) {
-    const LexiconPaths found = in(given);
-    if (found.gold.empty() && found.silver.empty())
-      throw NotFoundError("no us_gold.json or us_silver.json in " + given);
-    return found;
-  }
-  for (const std::string& place :
-       {folder, files::join(folder, "lexicons"), files::join(files::join(folder, ".."), "kokoro-g2p-misaki")}) {
-    LexiconPaths found = in(place);
-    if (!found.gold.empty() || !found.silver.empty()) return found;
-  }
-  return {};
-}
-
 }  // namespace
 
 text::english::Dialect dialect_of(std::string_view voice) {
@@ -69,7 +46,7 @@ text::english::Dialect dialect_of(std::string_view voice) {
 }
 
 Speaker Speaker::open(const std::string& folder, Device device, DType dtype, const std::string& lexicons) {
-  LexiconPaths paths = find_lexicons(folder, lexicons);
+  LexiconPaths paths = text::english::find_lexicons(folder, lexicons);
   Kokoro networks = Kokoro::open(folder, device, dtype);
   return Speaker(
       std::shared_ptr<const State>(new State{std::move(networks), VoiceFolder(folder), std::move(paths), {}, {}}));

@@ -33,9 +33,7 @@ struct SpeechOptions {
   bool limit_peak = true;            // scale what would be louder than 0 dB
 };
 
-struct LexiconPaths {
-  std::string gold, silver;
-};
+using text::english::LexiconPaths;
 
 class Speaker {
  public:

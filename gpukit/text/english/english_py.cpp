@@ -1,8 +1,11 @@
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "gpukit/base/error.h"
 #include "gpukit/python/bind.h"
+#include "gpukit/python/path.h"
+#include "gpukit/text/english/espeak.h"
 #include "gpukit/text/english/normalize.h"
 #include "gpukit/text/english/phonemizer.h"
 
@@ -44,11 +47,45 @@ void bind_english(nb::module_& parent) {
           "gold"_a = "", "silver"_a = "", "lang"_a = "a", "Paths of the lexicons; an empty one is left out.")
       .def(
           "__call__",
-          [](const Phonemizer& self, StringArg text) {
+          [](const Phonemizer& self, StringArg text, bool normalize) {
             const std::string value = to_text("Phonemizer", "text", text);
-            return in_scope([&] { return self(value); });
+            return in_scope([&] { return self(value, normalize); });
           },
-          "text"_a, "The pronunciation of a text.");
+          "text"_a, "normalize"_a = true, "The pronunciation of a text.");
+  m.def(
+      "find_lexicons",
+      [](PathArg model, Shown<"pygpukit.typing.PathLike | None"> folder) {
+        const std::string place = to_path("find_lexicons", model);
+        const std::string given = folder.is_none() ? std::string() : to_path("find_lexicons", folder);
+        if (!folder.is_none() && given.empty())
+          throw ArgumentError("find_lexicons", "lexicons", "be a folder", "an empty path");
+        return in_scope([&] {
+          const text::english::LexiconPaths found = text::english::find_lexicons(place, given);
+          return std::pair(found.gold, found.silver);
+        });
+      },
+      "model"_a, "folder"_a = nb::none(), "Paths of the gold and the silver lexicon, empty for none.");
+  m.def(
+      "espeak_clauses",
+      [](StringArg text, bool normalize) {
+        const std::string value = to_text("espeak_clauses", "text", text);
+        return in_scope([&] {
+          std::vector<std::string> skipped;
+          std::vector<std::pair<std::string, bool>> clauses;
+          for (text::english::Clause& c : text::english::clauses_of(value, normalize, skipped))
+            clauses.emplace_back(std::move(c.text), c.said);
+          return std::pair(std::move(clauses), std::move(skipped));
+        });
+      },
+      "text"_a, "normalize"_a = true, "Words to be said (True) and what stays (False), and what is skipped.");
+  m.def(
+      "phonemes_of_espeak",
+      [](StringArg ipa, StringArg lang) {
+        const std::string value = to_text("phonemes_of_espeak", "ipa", ipa);
+        const Dialect dialect = to_dialect(to_text("phonemes_of_espeak", "lang", lang));
+        return in_scope([&] { return text::english::phonemes_of_espeak(value, dialect); });
+      },
+      "ipa"_a, "lang"_a = "a", "The IPA of espeak-ng in Kokoro's alphabet.");
   m.def(
       "normalize_text",
       [](StringArg text) {

@@ -139,4 +139,9 @@ bool is_pause(char32_t c) {
   return kPauses.find(c) != kPauses.npos;
 }
 
+bool is_spoken_mark(char32_t c) {
+  static constexpr std::u32string_view kMarks = U"()\u201c\u201d";
+  return is_pause(c) || kMarks.find(c) != kMarks.npos;
+}
+
 }  // namespace gpukit::text::english

@@ -30,5 +30,7 @@ bool is_vowel_sound(char32_t c);
 bool is_consonant_sound(char32_t c);
 /// Punctuation that makes a pause: ; : , . ! ? dash and dots.
 bool is_pause(char32_t c);
+/// Those, brackets and quotes.
+bool is_spoken_mark(char32_t c);
 
 }  // namespace gpukit::text::english

@@ -93,4 +93,27 @@ std::optional<Entry> Lexicon::find(std::u32string_view word, Tag tag, bool at_pa
   return find_key(encode_utf8(std::u32string(1, other) + rest), tag, at_pause);
 }
 
+LexiconPaths find_lexicons(const std::string& model, const std::string& folder) {
+  const auto in = [](const std::string& place) {
+    const auto path = [&](const char* name) {
+      std::string file = files::join(place, name);
+      return files::is_file(file) ? file : std::string();
+    };
+    return LexiconPaths{path("us_gold.json"), path("us_silver.json")};
+  };
+  if (!folder.empty()) {
+    const LexiconPaths found = in(folder);
+    if (found.gold.empty() && found.silver.empty())
+      throw NotFoundError("no us_gold.json or us_silver.json in " + folder);
+    return found;
+  }
+  if (model.empty()) return {};
+  for (const std::string& place :
+       {model, files::join(model, "lexicons"), files::join(files::join(model, ".."), "kokoro-g2p-misaki")}) {
+    LexiconPaths found = in(place);
+    if (!found.gold.empty() || !found.silver.empty()) return found;
+  }
+  return {};
+}
+
 }  // namespace gpukit::text::english

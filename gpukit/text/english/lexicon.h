@@ -40,4 +40,13 @@ class Lexicon {
   std::unordered_map<std::string, Choices> tagged_;
 };
 
+/// Paths of lexicons; empty for none.
+struct LexiconPaths {
+  std::string gold, silver;
+};
+
+/// us_gold.json and us_silver.json in `folder`, or where that is empty in the folder `model` of a voice, in its folder
+/// `lexicons`, or in kokoro-g2p-misaki beside it. Throws NotFoundError where `folder` is given and has neither.
+LexiconPaths find_lexicons(const std::string& model, const std::string& folder);
+
 }  // namespace gpukit::text::english

@@ -17,6 +17,9 @@ struct Normalized {
 /// their dots ("U.S."). Never throws for any text.
 Normalized normalize(std::string_view text);
 
+/// A text as it is; what is neither letters nor marks nor blanks is skipped.
+Normalized as_words(std::string_view text);
+
 /// The words of one chunk that starts like a number: 1,234.5 -7 3rd $5.20 5:30pm 12/25/2024 10-20 1/2 5km 80s 555-1234.
 /// `next` is the core of the chunk after it, and `used_next` says that its words are in the result ($5 million, 5 km,
 /// 5 p.m.). nullopt: not of that kind.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gpukit/text/english/letters.h"
 #include "gpukit/text/english/normalize.h"
 #include "gpukit/text/english/number_words.h"
 
@@ -185,6 +186,25 @@ int month_of(std::string_view word) {
       return static_cast<int>(m + 1);
   }
   return 0;
+}
+
+Normalized as_words(std::string_view given) {
+  Normalized out;
+  std::u32string text = decode_utf8(given);
+  for (char32_t& c : text) {
+    if (c == U'\u2019') c = U'\'';
+    const bool blank = c == U' ' || c == U'\n' || c == U'\t' || c == U'\r' || c == 0xa0;
+    if (!blank && !is_letter(c) && !is_spoken_mark(c) && c != U'\'' && c != U'-') {
+      std::string mark = encode_utf8(std::u32string_view(&c, 1));
+      if (std::find(out.skipped.begin(), out.skipped.end(), mark) == out.skipped.end())
+        out.skipped.push_back(std::move(mark));
+      c = U' ';
+    } else if (blank) {
+      c = U' ';
+    }
+  }
+  out.text = encode_utf8(text);
+  return out;
 }
 
 }  // namespace gpukit::text::english

@@ -16,11 +16,6 @@ struct Token {
   bool word = false, given = false, blank_before = false;
 };
 
-bool is_spoken_mark(char32_t c) {
-  static constexpr std::u32string_view kMarks = U"()\u201c\u201d";
-  return is_pause(c) || kMarks.find(c) != kMarks.npos;
-}
-
 bool is_end_of_sentence(char32_t c) { return c == U'.' || c == U'!' || c == U'?'; }
 
 bool is_initials(const std::u32string& text, size_t at) {
@@ -224,26 +219,6 @@ bool blank_at_end(std::string_view text) { return !text.empty() && (text.back() 
 
 bool blank_at_start(std::string_view text) { return !text.empty() && (text[0] == ' ' || text[0] == '\n'); }
 
-/// A text as it is; what is neither letters nor marks nor blanks is skipped.
-Normalized as_it_is(std::string_view given) {
-  Normalized out;
-  std::u32string text = decode_utf8(given);
-  for (char32_t& c : text) {
-    if (c == U'\u2019') c = U'\'';
-    const bool blank = c == U' ' || c == U'\n' || c == U'\t' || c == U'\r' || c == 0xa0;
-    if (!blank && !is_letter(c) && !is_spoken_mark(c) && c != U'\'' && c != U'-') {
-      std::string mark = encode_utf8(std::u32string_view(&c, 1));
-      if (std::find(out.skipped.begin(), out.skipped.end(), mark) == out.skipped.end())
-        out.skipped.push_back(std::move(mark));
-      c = U' ';
-    } else if (blank) {
-      c = U' ';
-    }
-  }
-  out.text = encode_utf8(text);
-  return out;
-}
-
 }  // namespace
 
 std::string normalize_around_overrides(std::string_view text) {
@@ -275,7 +250,7 @@ Pronunciation Phonemizer::operator()(std::string_view text, bool normalise) cons
       blank = false;
       continue;
     }
-    Normalized part = normalise ? normalize(span.text) : as_it_is(span.text);
+    Normalized part = normalise ? normalize(span.text) : as_words(span.text);
     add_tokens(tokens, decode_utf8(part.text), blank || blank_at_start(span.text));
     for (std::string& mark : part.skipped)
       if (std::find(result.skipped.begin(), result.skipped.end(), mark) == result.skipped.end())

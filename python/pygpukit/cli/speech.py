@@ -31,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lexicons", metavar="FOLDER", help="us_gold.json, us_silver.json, if not beside the model")
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1 (the GPU if there is one)")
     parser.add_argument("--lang", choices=("a", "b"), help="American or British English (as the voice)")
-    parser.add_argument("--use-misaki", action="store_true", help="phonemes of the package misaki")
+    parser.add_argument("--use-misaki", action=argparse.BooleanOptionalAction,
+                        help="phonemes of the package misaki (for British English, where it is installed)")  # fmt: skip
     parser.add_argument("--use-espeak", action="store_true", help="phonemes of the program espeak-ng")
     add_model(parser)
 
@@ -57,6 +58,7 @@ def speak(arguments: argparse.Namespace) -> int:
     if not arguments.phonemes:
         print(f"text: {said.text}")
     print(f"phonemes: {said.phonemes}")
+    print(f"phonemes by: {said.source}")
     if said.guessed:
         print(f"said by spelling: {', '.join(said.guessed)}")
     if said.skipped:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pygpukit._core import _tts
 from pygpukit.tts.kokoro.audio import AudioBuffer, to_wav
 from pygpukit.tts.kokoro.config import KokoroConfig
-from pygpukit.tts.kokoro.tokenizer import KokoroTokenizer
+from pygpukit.tts.kokoro.tokenizer import KokoroTokenizer, TokenizerOutput
 from pygpukit.typing import DeviceLike, DTypeLike, PathLike
 
 __all__ = ["KokoroModel", "SynthesisResult"]
@@ -24,7 +24,8 @@ __all__ = ["KokoroModel", "SynthesisResult"]
 class SynthesisResult:
     """Speech, the normalised text, and the phonemes that were said.
 
-    ``guessed`` lists words of no lexicon, ``skipped`` characters that are not spoken.
+    ``guessed`` lists words of no lexicon, ``skipped`` characters that are not spoken. ``source`` says where the phonemes
+    are from, as :class:`KokoroTokenizer` does, or "phonemes" where they were given.
     """
 
     audio: AudioBuffer
@@ -33,6 +34,7 @@ class SynthesisResult:
     duration_sec: float
     guessed: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    source: str = "lexicons"
 
     def to_wav(self, path: PathLike) -> None:
         """Writes 16-bit samples."""
@@ -47,7 +49,8 @@ class KokoroModel:
     """Kokoro with one voice at a time. Calls from several threads, and streams in turn, do not disturb each other.
 
     ``lang`` is "a" (American) or "b" (British English); None: that of the voice by its name. ``use_misaki`` and
-    ``use_espeak`` take phonemes as KokoroTokenizer does: of the package misaki, or of the program espeak-ng.
+    ``use_espeak`` take phonemes as KokoroTokenizer does: of the package misaki, or of the program espeak-ng. None for
+    ``use_misaki`` takes that package, where it is installed, for British English alone.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class KokoroModel:
         voice: str,
         *,
         lang: str | None = None,
-        use_misaki: bool = False,
+        use_misaki: bool | None = None,
         use_espeak: bool = False,
     ) -> None:
         self._speaker = speaker
@@ -65,10 +68,9 @@ class KokoroModel:
         self._rate: int = json.loads(speaker.networks.config_json)["sample_rate"]
         self._lang, self._use_misaki, self._use_espeak = lang, use_misaki, use_espeak
         self.set_voice(voice)
-        if use_misaki or use_espeak:
-            self._tokenizer(self._language(voice))
-        elif lang is not None:
+        if lang is not None:
             speaker.script("", lang)
+        self._other_tokenizer(self._language(voice))
 
     @classmethod
     def from_pretrained(
@@ -81,7 +83,7 @@ class KokoroModel:
         device: DeviceLike | None = None,
         lexicons: PathLike | None = None,
         lang: str | None = None,
-        use_misaki: bool = False,
+        use_misaki: bool | None = None,
         use_espeak: bool = False,
     ) -> KokoroModel:
         """Of a folder with config.json, SafeTensors and voices.
@@ -151,11 +153,12 @@ class KokoroModel:
         is that of the noise in the voice; None is without. ``phonemes`` are said instead of the text's. ``limit_peak``
         scales what would be louder than full scale. ValueError where nothing can be said.
         """
-        script, loaded = self._script(text, voice, phonemes, soon=False, normalize=normalize)
+        script, loaded, said = self._script(text, voice, phonemes, soon=False, normalize=normalize)
         samples = self._speaker.say(script, loaded, speed, seed, limit_peak)
         audio = AudioBuffer(samples, self._rate)
         seconds = samples.size / self._rate
-        return SynthesisResult(audio, script.text or text, script.phonemes, seconds, script.guessed, script.skipped)
+        words = script.text or text
+        return SynthesisResult(audio, words, script.phonemes, seconds, said.guessed, said.skipped, said.source)
 
     def __call__(
         self,
@@ -188,7 +191,7 @@ class KokoroModel:
         if not isinstance(chunk_size, int) or chunk_size < 1:
             raise ValueError(f"generate_stream: chunk_size must be a positive integer, got {chunk_size!r}")
         _tts.check_options(speed, seed)
-        script, loaded = self._script(text, voice, None, soon=True, normalize=normalize)
+        script, loaded, _ = self._script(text, voice, None, soon=True, normalize=normalize)
         return self._chunks(script, loaded, chunk_size, speed, seed)
 
     def _chunks(
@@ -224,24 +227,42 @@ class KokoroModel:
     def _language(self, voice: str) -> str:
         return _tts.language_of(voice) if self._lang is None else self._lang
 
-    def _tokenizer(self, lang: str) -> KokoroTokenizer:
+    def _other_tokenizer(self, lang: str) -> KokoroTokenizer | None:
+        """The tokenizer of misaki or of espeak-ng; None where the speaker's own front end is meant."""
+        wanted = lang == "b" if self._use_misaki is None else self._use_misaki
+        if not wanted and not self._use_espeak:
+            return None
         if lang not in self._tokenizers:
             found = [Path(path).parent for path in self._speaker.lexicons if path]
             self._tokenizers[lang] = KokoroTokenizer(
                 lang=lang,
-                use_misaki=self._use_misaki,
+                use_misaki=wanted,
                 lexicons=found[0] if found else None,
                 use_espeak=self._use_espeak,
             )
-        return self._tokenizers[lang]
+        tokenizer = self._tokenizers[lang]
+        return tokenizer if tokenizer.source in ("misaki", "espeak-ng") else None
+
+    def _source(self, lang: str) -> str:
+        if not any(self._speaker.lexicons):
+            return "spelling"
+        return "lexicons" if lang == "a" else "American lexicons"
 
     def _script(
         self, text: str, voice: str | None, phonemes: str | None, soon: bool, normalize: bool
-    ) -> tuple[_tts.Script, _tts.Voice]:
+    ) -> tuple[_tts.Script, _tts.Voice, TokenizerOutput]:
+        """What will be said, by whom, and where the phonemes are from."""
         name = self.load_voice(self._current if voice is None else voice)
-        lang = self._language(name)
-        if phonemes is None and (self._use_misaki or self._use_espeak):
-            phonemes = self._tokenizer(lang).text_to_phonemes(text)
+        loaded, lang = self._voices[name], self._language(name)
         if phonemes is not None:
-            return self._speaker.script_of_phonemes(phonemes, soon), self._voices[name]
-        return self._speaker.script(text, lang, soon, normalize), self._voices[name]
+            script = self._speaker.script_of_phonemes(phonemes, soon)
+            return script, loaded, TokenizerOutput([], phonemes, text, [], script.skipped, "phonemes")
+        other = self._other_tokenizer(lang)
+        if other is not None:
+            said = other.encode(text, normalize)
+            script = self._speaker.script_of_phonemes(said.phonemes, soon)
+            said.skipped += [mark for mark in script.skipped if mark not in said.skipped]
+            return script, loaded, said
+        script = self._speaker.script(text, lang, soon, normalize)
+        source = self._source(lang)
+        return script, loaded, TokenizerOutput([], script.phonemes, text, script.guessed, script.skipped, source)
