@@ -9,7 +9,9 @@ import pytest
 
 from pygpukit._core._english import Phonemizer, cut_phonemes, normalize_text, split_sentences
 
-WORDS = (Path(__file__).parent.parent / "data" / "english_words.txt").read_text().split()
+DATA = Path(__file__).parent.parent / "data"
+EXPECTED = json.loads((DATA / "english_phonemes.json").read_text(encoding="utf-8"))
+WORDS = (DATA / "english_words.txt").read_text().split()
 
 NORMALISED = [
     ("1", "one"),
@@ -99,7 +101,8 @@ NORMALISED = [
     ("i.e. that", "that is that"),
     ("Acme Inc. makes it", "Acme Incorporated makes it"),
     ("the U.S. border", "the U.S. border"),
-    ("AT&T", "AT and T"),
+    ("AT&T", "A.T. and T"),
+    ("R&D and Q&A", "R and D and Q and A"),
     ("and/or", "and or"),
     ("C++ and C#", "C plus plus and C sharp"),
     ("#1", "number one"),
@@ -220,6 +223,13 @@ def test_words_sound_as_in_the_lexicon(american, lexicons):
     assert len(WORDS) >= 300
     for word in WORDS:
         assert american(word).phonemes == gold[word].replace("\u027e", "T").replace("\u0294", "t"), word
+
+
+@pytest.mark.parametrize(("kind", "count"), [("words", 300), ("phrases", 100)])
+def test_expected_phonemes(american, kind, count):
+    assert len(EXPECTED[kind]) >= count
+    wrong = {text: said for text, said in EXPECTED[kind].items() if american(text).phonemes != said}
+    assert wrong == {}
 
 
 def test_golden_phonemes_but_for_one_stress(american, assets):

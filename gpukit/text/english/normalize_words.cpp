@@ -56,6 +56,15 @@ bool letter(char c) {
 }
 bool digit(char c) { return c >= '0' && c <= '9'; }
 
+/// The "AT" of AT&T as "A.T."; other words as they are.
+std::string spelled_initials(std::string_view word) {
+  const bool capitals = std::all_of(word.begin(), word.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+  if (!capitals || word.size() < 2) return std::string(word);
+  std::string out;
+  for (const char c : word) (out += c) += '.';
+  return out;
+}
+
 std::string signs_and_words(std::string_view core) {
   std::string out;
   bool joined = false;  // the next part belongs to the word before it
@@ -68,7 +77,9 @@ std::string signs_and_words(std::string_view core) {
     size_t end = i + 1;
     if (letter(core[i]) || (core[i] == '\'' && end < core.size() && letter(core[end]))) {
       while (end < core.size() && (letter(core[end]) || core[end] == '\'')) ++end;
-      put_word(core.substr(i, end - i));
+      const std::string_view word = core.substr(i, end - i);
+      const bool beside_and = (i > 0 && core[i - 1] == '&') || (end < core.size() && core[end] == '&');
+      put_word(beside_and && word.size() <= 3 ? spelled_initials(word) : std::string(word));
     } else if (digit(core[i])) {
       while (end < core.size() && digit(core[end])) ++end;
       const std::string_view digits = core.substr(i, end - i);
