@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from pygpukit._core._english import espeak_clauses
 from pygpukit.tts import KokoroTokenizer
 
 MISAKI = """
@@ -97,9 +98,9 @@ def test_a_folder_without_lexicons_is_refused(folder, tmp_path):
 def test_misaki_is_used_with_our_rules_for_unknown_words(misaki, small_lexicon, lang):
     (misaki / "en_core_web_sm").mkdir()
     (misaki / "en_core_web_sm" / "__init__.py").write_text("")
-    said = KokoroTokenizer(lang=lang, model=small_lexicon / "kokoro-82m").encode("hot phlarn hot")
+    said = KokoroTokenizer(lang=lang, model=small_lexicon / "kokoro-82m").encode("hot phlarn hot \U0001f600")
     hot = "h\u02c8\u0251t" if lang == "a" else "h\u02c8\u0252t"
-    assert said.source == "misaki" and said.guessed == ["phlarn"]
+    assert said.source == "misaki" and (said.guessed, said.skipped) == (["phlarn"], ["\U0001f600"])
     assert said.phonemes.split()[0] == said.phonemes.split()[2] == hot
     assert said.phonemes.split()[1].startswith("fl")
     assert KokoroTokenizer(lang=lang, use_misaki=False, model=small_lexicon / "kokoro-82m").source != "misaki"
@@ -143,3 +144,20 @@ def test_absent_espeak_is_named(monkeypatch, tmp_path):
 def test_a_failing_espeak_is_named(espeak):
     with pytest.raises(RuntimeError, match="espeak-ng ended with 1: (?s:.*)KeyError"):
         KokoroTokenizer(use_espeak=True).text_to_phonemes("unknowable")
+
+
+@pytest.mark.parametrize("part", ["a", "a ", "A.", "A. ", ". ", "[a](/", "ab, ", "\u2014 ", "1-", "\U0001f600"])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_clauses_of_any_text_of_100000_characters(part, normalize):
+    clauses, skipped = espeak_clauses((part * 100000)[:100000], normalize)
+    assert all(any(c.isalpha() for c in text) for text, said in clauses if said)
+    assert skipped == (["\U0001f600"] if part == "\U0001f600" else skipped)
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("The U.S. border, at 5 p.m. today.", ["The U S  border", "at five P M  today"]),
+    ("One. Two!", ["One", "Two"]),
+    ("Mr. J. R. Smith", ["Mister J R Smith"]),
+])  # fmt: skip
+def test_clauses_end_at_marks(text, words):
+    assert [clause for clause, said in espeak_clauses(text)[0] if said] == words

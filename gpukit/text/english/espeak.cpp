@@ -108,9 +108,7 @@ std::vector<Clause> clauses_of(std::string_view given, bool normalise, std::vect
     const auto blank = [](char c) { return c == ' ' || c == '\n'; };
     if (!out.empty() && !span.text.empty() && blank(span.text.front())) out.push_back({" ", false});
     for (size_t i = 0; i < text.size();) {
-      const auto mark = [&](size_t k) {
-        return is_spoken_mark(text[k]) && text[k] != U' ' && !is_dot_of_initial(text, k);
-      };
+      const auto mark = [&](size_t k) { return is_spoken_mark(text[k]) && !is_dot_of_initial(text, k); };
       size_t end = i;
       const bool marks = mark(i);
       const auto same = [&](size_t k) { return marks ? mark(k) || text[k] == U' ' : !mark(k); };
@@ -121,13 +119,11 @@ std::vector<Clause> clauses_of(std::string_view given, bool normalise, std::vect
         out.push_back({encode_utf8(piece), false});
         continue;
       }
-      for (size_t k = 0; k < piece.size(); ++k)
-        if (is_dot_of_initial(piece + U'.', k) || piece[k] == U'.') piece[k] = U' ';
+      std::replace(piece.begin(), piece.end(), U'.', U' ');
       const bool words = std::any_of(piece.begin(), piece.end(), is_letter);
-      const bool before_mark = end < text.size() && !words;
       if (words) out.push_back({encode_utf8(piece), true});
       if (words && piece.back() == U' ' && end < text.size()) out.push_back({" ", false});
-      if (before_mark && !out.empty()) out.push_back({" ", false});
+      if (!words && end < text.size() && !out.empty()) out.push_back({" ", false});
     }
     if (!span.text.empty() && blank(span.text.back())) out.push_back({" ", false});
   }

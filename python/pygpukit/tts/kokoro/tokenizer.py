@@ -100,22 +100,25 @@ class KokoroTokenizer:
 
     def _said(self, text: str, normalize: bool) -> tuple[str, list[str], list[str]]:
         if self._use_espeak:
-            clauses, skipped = espeak_clauses(text, normalize)
+            clauses, unspoken = espeak_clauses(text, normalize)
             parts = [
                 phonemes_of_espeak(_espeak(part, self.lang), self.lang) if said else part for part, said in clauses
             ]
-            return "".join(parts), [], skipped
+            return "".join(parts), [], unspoken
         if self._misaki is None:
             said = self._phonemizer(text, normalize)
             return said.phonemes, said.guessed, said.skipped
         guessed: list[str] = []
+        skipped: list[str] = []
 
         def unknown(token: Any) -> tuple[str, int]:
-            if token.text not in guessed:
+            said = self._phonemizer(token.text)
+            if said.phonemes and token.text not in guessed:
                 guessed.append(token.text)
-            return self._phonemizer(token.text).phonemes, 2  # as sure as misaki is of the words of eSpeak
+            skipped.extend(mark for mark in said.skipped if mark not in skipped)
+            return said.phonemes, 2  # as sure as misaki is of the words of eSpeak
 
-        return self._misaki(text, unknown), guessed, []
+        return self._misaki(text, unknown), guessed, skipped
 
 
 def _misaki(lang: str) -> Callable[[str, Callable[[Any], tuple[str, int]]], str] | None:
