@@ -93,6 +93,7 @@ NORMALISED = [
     ("Oak Dr. is long", "Oak Drive is long"),
     ("St. Paul", "Saint Paul"),
     ("12 Oak St.", "twelve Oak Street."),
+    ("123 Main St. Floor 4", "one hundred twenty three Main Street. Floor four"),
     ("Mr. J. R. Smith", "Mister J R Smith"),
     ("No. 5", "number five"),
     ("No. I will not.", "No. I will not."),

@@ -291,6 +291,12 @@ class Normalizer {
            (at_ < 2 || chunks_[at_ - 2].core.empty() || !digit(chunks_[at_ - 2].core[0]));
   }
 
+  /// The "St." of "123 Main St. Apartment 4".
+  bool is_behind_house_number() const {
+    return at_ >= 2 && is_upper_ascii(chunks_[at_ - 1].core) && chunks_[at_ - 1].after.empty() &&
+           digit((chunks_[at_ - 2].core + " ")[0]) && chunks_[at_ - 2].after.empty();
+  }
+
   std::optional<std::string> abbreviation(Chunk& chunk) {
     const std::string word = ascii_lower(chunk.core);
     const bool dot = chunk.after.starts_with('.');
@@ -300,6 +306,7 @@ class Normalizer {
       const bool more = at_ + 1 < chunks_.size() && !chunk.ends_line;
       const std::string after = more ? chunks_[at_ + 1].core : std::string();
       if (a.follow == Follow::name && !(more && (next_is_name() || (dot && is_title_in_lower_case(word))))) continue;
+      if (a.follow == Follow::name && (word == "st" || word == "dr") && is_behind_house_number()) continue;
       if (a.follow == Follow::number && (after.empty() || !digit(after[0]))) continue;
       // A street or a company may end a sentence; what needs a name after it does not.
       const bool ends = !more || (a.follow == Follow::any && next_is_name() && a.needs_dot && a.words != "Professor" &&
