@@ -22,7 +22,7 @@ constexpr std::pair<std::string_view, std::string_view> kIrregular[] = {
     {"of", "Vv"},           {"was", "wVz"},        {"were", "w3r"},        {"is", "1z"},          {"his", "h1z"},
     {"has", "h&z"},         {"as", "&z"},          {"one", "wVn"},         {"once", "wVns"},      {"two", "tu"},
     {"four", "fcr"},        {"eight", "At"},       {"eighth", "AtH"},      {"eighty", "Ati"},     {"eighteen", "Atin"},
-    {"seven", "sEv@n"},     {"eleven", "1l'Ev@n"}, {"enough", "1n'Vf"},    {"foreign", "fcr@n"},   {"twelve", "twElv"},
+    {"seven", "sEv@n"},     {"eleven", "1l'Ev@n"}, {"enough", "1n'Vf"},    {"foreign", "fcr@n"},  {"twelve", "twElv"},
     {"minus", "mIn@s"},     {"zero", "zirO"},      {"hundred", "hVndr@d"}, {"million", "m1lj@n"}, {"billion", "b1lj@n"},
     {"said", "sEd"},        {"says", "sEz"},       {"does", "dVz"},        {"done", "dVn"},       {"some", "sVm"},
     {"come", "kVm"},        {"love", "lVv"},       {"have", "h&v"},        {"give", "g1v"},       {"live", "l1v"},
