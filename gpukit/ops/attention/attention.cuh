@@ -4,14 +4,12 @@
 //
 // The block walks all pieces and merges them, or one piece only (grid z), whose sums attention_merge merges.
 #pragma once
-#include "gpukit/ops/attention/attention_params.cuh"
+#include "gpukit/ops/attention/attention_rows.cuh"
 #include "gpukit/ops/attention/exp_below.cuh"
 #include "gpukit/ops/common/fault.cuh"
 #include "gpukit/ops/common/float8.cuh"
 
 namespace gpukit {
-
-GPUKIT_DEVICE float no_score() { return __uint_as_float(0xff800000u); }
 
 GPUKIT_DEVICE float cache_value(const void* data, CacheKind kind, int64_t at) {
   switch (kind) {
@@ -23,8 +21,6 @@ GPUKIT_DEVICE float cache_value(const void* data, CacheKind kind, int64_t at) {
   }
 }
 
-GPUKIT_DEVICE RowState no_keys() { return {no_score(), 0.0f}; }
-
 GPUKIT_DEVICE Merge merge_rows(RowState& total, const RowState& piece) {
   const float most = total.most < piece.most ? piece.most : total.most;
   const Merge m{total.most == no_score() ? 0.0f : exp_below(total.most - most),
@@ -33,25 +29,6 @@ GPUKIT_DEVICE Merge merge_rows(RowState& total, const RowState& piece) {
   total.most = most;
   return m;
 }
-
-GPUKIT_DEVICE int64_t row_place(const AttentionParams& p, const RowStrides& s, int64_t token, int64_t head) {
-  return token / p.queries * s.batch + token % p.queries * s.token + head * s.head;
-}
-/// Adding 0 gives zeros one sign: which masked keys were met must not show.
-GPUKIT_DEVICE float row_result(float value, const RowState& state) {
-  return state.sum == 0.0f ? 0.0f : value / state.sum + 0.0f;
-}
-GPUKIT_DEVICE float row_lse(const RowState& state) {
-  return state.sum == 0.0f ? no_score() : state.most + logf(state.sum);
-}
-
-struct AttentionArrays {
-  const void *k, *v;
-  const float *k_scale, *v_scale;
-  const int32_t *tables, *first, *second;
-  const void* mask;
-  const float* slopes;
-};
 
 template <typename T, int kDim>
 struct AttentionBlock {
@@ -121,18 +98,6 @@ struct AttentionBlock {
     }
   }
 
-  GPUKIT_DEVICE float mask_value(int r, int64_t key) const {
-    const int64_t t = token_of(r);
-    const int64_t at =
-        t / p.queries * p.mask_batch + head_of(r) * p.mask_head + t % p.queries * p.mask_query + key * p.mask_key;
-    switch (p.mask) {
-      case MaskKind::boolean: return static_cast<const bool*>(a.mask)[at] ? 0.0f : no_score();
-      case MaskKind::float32: return static_cast<const float*>(a.mask)[at];
-      case MaskKind::data: return load(static_cast<const T*>(a.mask)[at]);
-      default: return 0.0f;
-    }
-  }
-
   /// What softmax takes of the product q.k of a row and column `i` of the tile.
   GPUKIT_DEVICE float score(float product, int r, int64_t tile, int i) const {
     const Query& q = query_at(r);
@@ -142,7 +107,7 @@ struct AttentionBlock {
     const float slope = a.slopes == nullptr ? 0.0f : a.slopes[head_of(r) * p.slope_step];
     if (slope != 0.0f) x -= slope * fabsf(static_cast<float>(q.position - tile - i));
     if (p.mask == MaskKind::none) return x;
-    const float bias = mask_value(r, tile + i);
+    const float bias = mask_value<T>(p, a.mask, token_of(r), head_of(r), tile + i);
     return bias == no_score() ? no_score() : x + bias;
   }
 

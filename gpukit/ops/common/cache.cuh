@@ -29,13 +29,15 @@ struct CacheSlot {
 GPUKIT_DEVICE bool in_range(int64_t value, int64_t limit) { return value >= 0 && value < limit; }
 GPUKIT_DEVICE CacheSlot bad_slot(int64_t value, int64_t limit) { return {0, 0, value, limit > 0 ? limit : 1}; }
 
-/// `sequence` is in range.
+/// `sequence` is in range. Positions of paged caches are int32, so that 32 bits are enough to divide.
 GPUKIT_DEVICE CacheSlot find_slot(const CacheLayout& c, const int32_t* tables, int64_t sequence, int64_t position) {
   if (!in_range(position, c.max_pages * c.page_size)) return bad_slot(position, c.max_pages * c.page_size);
   if (c.paged == 0) return {sequence, position, 0, 0};
-  const int64_t page = tables[sequence * c.table_row + position / c.page_size * c.table_step];
+  const uint32_t at = static_cast<uint32_t>(position);
+  const uint32_t size = static_cast<uint32_t>(c.page_size < 0xffffffffll ? c.page_size : 0xffffffffll);
+  const int64_t page = tables[sequence * c.table_row + int64_t{at / size} * c.table_step];
   if (!in_range(page, c.pages)) return bad_slot(page, c.pages);
-  return {page, position % c.page_size, 0, 0};
+  return {page, int64_t{at % size}, 0, 0};
 }
 
 }  // namespace gpukit
