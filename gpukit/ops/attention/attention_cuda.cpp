@@ -32,8 +32,8 @@ const jit::KernelSet mma_kernels[] = {mma_kernel("gpukit::attention_sm80<{T}, 64
 const jit::KernelSet shared_mma_kernels[] = {
     mma_kernel("gpukit::attention_sm80<{T}, 64, true>"), mma_kernel("gpukit::attention_sm80<{T}, 128, true>"),
     mma_kernel("gpukit::attention_sm80<{T}, 192, true>"), mma_kernel("gpukit::attention_sm80<{T}, 256, true>")};
-const jit::KernelSet mma_merge_kernels("gpukit/ops/attention/attention_sm80.cuh",
-                                       {"gpukit::attention_sm80_merge<{T}>"}, {DType::float16, DType::bfloat16});
+const jit::KernelSet mma_merge_kernels("gpukit/ops/attention/attention_sm80.cuh", {"gpukit::attention_sm80_merge<{T}>"},
+                                       {DType::float16, DType::bfloat16});
 
 constexpr int64_t kFewBlocks = 264;                       // less than two for every multiprocessor of a large chip
 constexpr int64_t kMostPieceElements = int64_t{1} << 26;  // of the sums of pieces
@@ -148,10 +148,10 @@ void attention_mma(const AttentionCall& c, const MmaPlan& plan) {
   Array pieces;
   if (d.split != 0) pieces = temporaries.empty({p.tokens * p.heads * d.pieces * (p.dim + 2)}, DType::float32, device);
   const jit::KernelSet& set = plan.grid.rows == kMmaRows ? mma_kernels[plan.kernel] : shared_mma_kernels[plan.kernel];
-  jit::launch(set.get(0, c.q.dtype()), device, config, write(c.out), write_if(c.lse),
-              write_if(pieces), read(c.q), read(c.cache.k), read(c.cache.v), read_if(c.cache.k_scale),
-              read_if(c.cache.v_scale), read_if(c.cache.block_tables), read_if(c.first), read_if(c.second),
-              read_if(c.mask), read_if(c.slopes), runtime::fault_address(device), p, plan.grid);
+  jit::launch(set.get(0, c.q.dtype()), device, config, write(c.out), write_if(c.lse), write_if(pieces), read(c.q),
+              read(c.cache.k), read(c.cache.v), read_if(c.cache.k_scale), read_if(c.cache.v_scale),
+              read_if(c.cache.block_tables), read_if(c.first), read_if(c.second), read_if(c.mask), read_if(c.slopes),
+              runtime::fault_address(device), p, plan.grid);
   if (d.split == 0) return;
   jit::launch(mma_merge_kernels.get(0, c.q.dtype()), device, merge_config(p), write(c.out), write_if(c.lse),
               read(pieces), read_if(c.first), read_if(c.second), p, d.pieces, plan.grid.power);
@@ -179,8 +179,8 @@ void attention(const AttentionCall& c) {
               read_if(c.cache.block_tables), read_if(c.first), read_if(c.second), read_if(c.mask), read_if(c.slopes),
               runtime::fault_address(device), p, g);
   if (g.split == 0) return;
-  jit::launch(kernels.get(3, c.q.dtype()), device, merge_config(p), write(c.out), write_if(c.lse), read(pieces), read_if(c.first),
-              read_if(c.second), p, g);
+  jit::launch(kernels.get(3, c.q.dtype()), device, merge_config(p), write(c.out), write_if(c.lse), read(pieces),
+              read_if(c.first), read_if(c.second), p, g);
 }
 
 std::string explain_attention(const AttentionCall& call) {

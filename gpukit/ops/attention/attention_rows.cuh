@@ -31,8 +31,8 @@ struct AttentionArrays {
 /// What a mask adds to the score of a key; -inf: not seen.
 template <typename T>
 GPUKIT_DEVICE float mask_value(const AttentionParams& p, const void* mask, int64_t token, int64_t head, int64_t key) {
-  const int64_t at = token / p.queries * p.mask_batch + head * p.mask_head + token % p.queries * p.mask_query +
-                     key * p.mask_key;
+  const int64_t at =
+      token / p.queries * p.mask_batch + head * p.mask_head + token % p.queries * p.mask_query + key * p.mask_key;
   switch (p.mask) {
     case MaskKind::boolean: return static_cast<const bool*>(mask)[at] ? 0.0f : no_score();
     case MaskKind::float32: return static_cast<const float*>(mask)[at];

@@ -35,10 +35,10 @@ struct MmaAttention {
   const AttentionArrays& a;
   MmaShared& s;
   Fault* fault;
-  int64_t token;           // of the first row
+  int64_t token;            // of the first row
   int kv_head, head, rows;  // the first query head; rows in use
-  int first_query;         // of s.queries
-  uint32_t q, k, v;        // in shared memory
+  int first_query;          // of s.queries
+  uint32_t q, k, v;         // in shared memory
   float* totals;
   uint32_t lane_at;
 
@@ -132,8 +132,8 @@ struct MmaAttention {
       for (int e = 0; e < 2; ++e) {
         asm volatile("" ::: "memory");  // one after the other: all at once would need too many registers
         const int key = column + 8 * i + lane() % 4 * 2 + e;
-        const bool visible = tile + key >= seen.begin && tile + key < seen.end &&
-                             (at.readable[key / 32] >> key % 32 & 1) != 0;
+        const bool visible =
+            tile + key >= seen.begin && tile + key < seen.end && (at.readable[key / 32] >> key % 32 & 1) != 0;
         float& value = x[i][place + e];
         value = !visible ? no_score() : plain ? value : score(value, r, tile + key, at.k_scale[key]);
       }
@@ -221,7 +221,8 @@ struct MmaAttention {
 #pragma unroll
     for (int i = 0; i < kKeyTile / 16; ++i) {
       const uint32_t weights[4] = {pack<T>(x[2 * i][0], x[2 * i][1]), pack<T>(x[2 * i][2], x[2 * i][3]),
-                                   pack<T>(x[2 * i + 1][0], x[2 * i + 1][1]), pack<T>(x[2 * i + 1][2], x[2 * i + 1][3])};
+                                   pack<T>(x[2 * i + 1][0], x[2 * i + 1][1]),
+                                   pack<T>(x[2 * i + 1][2], x[2 * i + 1][3])};
       multiply_values<T>(sums.values, weights, v, 16 * i, 0, 1, p.dim, lane_at);
     }
   }
@@ -231,8 +232,8 @@ struct MmaAttention {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       make_scores(x, 2 * half, row_of<true>(half), tile, warp() * 16, at);
-      const float most = most_of_four(fmaxf(fmaxf(x[0][2 * half], x[0][2 * half + 1]),
-                                            fmaxf(x[1][2 * half], x[1][2 * half + 1])));
+      const float most =
+          most_of_four(fmaxf(fmaxf(x[0][2 * half], x[0][2 * half + 1]), fmaxf(x[1][2 * half], x[1][2 * half + 1])));
       if (lane() % 4 == 0) s.most[warp()][row_of<true>(half)] = most;
     }
   }
@@ -246,7 +247,8 @@ struct MmaAttention {
       s.sums[warp()][r][lane() % 4] = exponentials(x, 2 * half, finite_most(state.most) * g.power);
 #pragma unroll
       for (int i = 0; i < 2; ++i)
-        store_word(weights + chunk_offset(r, 2 * warp() + i) + lane() % 4 * 4, pack<T>(x[i][2 * half], x[i][2 * half + 1]));
+        store_word(weights + chunk_offset(r, 2 * warp() + i) + lane() % 4 * 4,
+                   pack<T>(x[i][2 * half], x[i][2 * half + 1]));
     }
     scale(sums, factor);
     __syncthreads();
@@ -380,7 +382,7 @@ struct MmaAttention {
         if (tile + kKeyTile < end) find_keys(s.places[slot ^ 1], sequence, tile + kKeyTile, begin, end);
         if (works)
           multiply_keys<T>(x, q, g.rows, kShared ? 0 : warp() * kMmaWarpRows, k, kShared ? warp() * 16 : 0, p.dim,
-                                 lane_at);
+                           lane_at);
         if constexpr (kShared) find_most_shared(x, tile, s.places[slot]);
         wait_copies<0>();
         __syncthreads();

@@ -101,7 +101,9 @@ GPUKIT_DEVICE void read_tile(uint32_t to, TileCopy copy, CacheKind kind, const v
       for (int panel = 0; panel < kDim / kPanelDims; ++panel) {
         const int left = is_readable(key) ? dim - panel * kPanelDims - chunk * 8 : 0;
         copy_async(to + panel * kPanelBytes + chunk_offset(key, chunk), left > 0 ? from + panel * kPanelDims : data,
-                   left <= 0 ? 0 : left < 8 ? left * 2 : 16);
+                   left <= 0  ? 0
+                   : left < 8 ? left * 2
+                              : 16);
       }
     }
     return;
