@@ -124,3 +124,36 @@ def test_errors(device):
         gp.random.seed("a")
     with pytest.raises(TypeError, match="set_state"):
         gp.random.set_state(3)
+
+
+def same(left, right):
+    return left.shape == right.shape and digest(left) == digest(right)
+
+
+@pytest.mark.parametrize("of_generator", [False, True])
+def test_numpys_order_and_keywords(of_generator):
+    """Where the numbers cannot mean a shape first, they are NumPy's (low, high, size)."""
+
+    def draw(name, *args, **kwargs):
+        gp.random.seed(4)
+        return getattr(gp.random.Generator(4) if of_generator else gp.random, name)(*args, **kwargs)
+
+    for name, first, second in (("uniform", "low", "high"), ("normal", "loc", "scale")):
+        wanted = draw(name, (5,), -1.0, 2.0)
+        assert same(draw(name, -1, 2, 5), wanted) and same(draw(name, -1.0, 2.0, (5,)), wanted)
+        assert same(draw(name, -1, 2, size=5), wanted) and same(draw(name, -1, **{second: 2}, size=5), wanted)
+        assert same(draw(name, **{first: -1, second: 2}, size=(5,)), wanted)
+        assert same(draw(name, 5, -1.0, 2.0), wanted), "the third number cannot be a size"
+        assert draw(name, size=(2, 3)).shape == (2, 3) and draw(name, 4).shape == (4,)
+        assert draw(name, 0.0).shape == draw(name, 0.0, 1.0).shape == ()
+        for numbers in ((0, 1), (0, 1.0), (0, 1.0, 1.0), (5, 2)):
+            with pytest.raises(TypeError, match=rf"{name}: .*size="):
+                draw(name, *numbers)
+        with pytest.raises(TypeError, match="both a shape and size="):
+            draw(name, (5,), size=5)
+        with pytest.raises(TypeError, match="unexpected keyword 'sizes'; it takes shape"):
+            draw(name, sizes=5)
+    assert draw("normal", loc=0, scale=1).shape == ()
+    assert same(draw("randint", 0, 9, size=5), draw("randint", 0, 9, (5,)))
+    with pytest.raises(TypeError, match="both shape and size"):
+        draw("randint", 0, 9, (5,), size=5)
