@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "gpukit/base/version.h"
+#include "gpukit/python/calls.h"
 #include "gpukit/python/errors.h"
 #include "gpukit/python/state.h"
 
@@ -30,6 +31,7 @@ NB_MODULE(_core, m) {
   gpukit::python::bind_memory(m);
   gpukit::python::bind_report(m);
   gpukit::bind_all(m);
+  gpukit::python::explain_calls(m);
 }
 
 #undef PyInit__core
