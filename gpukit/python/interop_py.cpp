@@ -328,6 +328,24 @@ ArrayObject from_cuda_array_interface(nb::handle object, DeviceArg device, std::
   return wrap(settle(std::move(array), read_only, device, copies, "asarray"));
 }
 
+/// numpy.f(x, ...) as gp.f(x, ...). NumPy itself would ask __array__, and some of its functions take the refusal for an
+/// answer.
+nb::object call_ours(nb::handle function, nb::tuple arguments, nb::dict named) {
+  const std::string name = nb::cast<std::string>(nb::object(function.attr("__name__")));
+  const std::string module = nb::cast<std::string>(nb::object(function.attr("__module__")));
+  if (arguments.size() == 1 && named.size() == 0 && (name == "shape" || name == "ndim" || name == "size"))
+    return arguments[0].attr(name.c_str());
+  nb::object place = nb::module_::import_("pygpukit");
+  const size_t dot = module.find('.');
+  if (dot != std::string::npos) place = nb::getattr(place, module.substr(dot + 1).c_str(), nb::none());
+  const nb::object ours = nb::getattr(place, name.c_str(), nb::none());
+  if (ours.is_none())
+    throw nb::type_error(
+        (module + "." + name + " does not take GPUArrays, and gp has none of its own; x.to_numpy() gives NumPy a copy")
+            .c_str());
+  return ours(*arguments, **named);
+}
+
 void bind_interop(nb::module_& m, nb::class_<Array>& array) {
   array
       .def("__dlpack__", &export_array, nb::kw_only(), "stream"_a = nb::none(), "max_version"_a = nb::none(),
@@ -350,6 +368,16 @@ void bind_interop(nb::module_& m, nb::class_<Array>& array) {
                 "view a CPU array");
           },
           nb::sig("def __array__(self, *args: object, **kwargs: object) -> typing.NoReturn"));
+  array.def(
+      "__array_function__",
+      [](const Array&, nb::handle function, nb::handle, nb::tuple arguments, nb::dict named) {
+        return call_ours(function, arguments, named);
+      },
+      "function"_a, "types"_a, "arguments"_a, "named"_a,
+      nb::sig(
+          "def __array_function__(self, function: typing.Any, types: typing.Any, arguments: tuple[typing.Any, ...], "
+          "named: dict[str, typing.Any]) -> typing.Any"),
+      "A function of NumPy that is given an array calls ours of that name.");
   array.attr("__array_ufunc__") = nb::none();
 
   m.def(

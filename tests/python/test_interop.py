@@ -31,7 +31,7 @@ class Wrapper:
 
 def test_np_asarray_raises_with_a_hint(device):
     x = gp.ones(3)
-    for convert in (np.asarray, np.array, np.cumulative_sum, lambda a: np.concatenate([a])):
+    for convert in (np.asarray, np.array, np.asanyarray, lambda a: np.zeros(3) + np.asarray(a)):
         with pytest.raises(TypeError, match=r"to_numpy\(\)|from_dlpack"):
             convert(x)
     with pytest.raises(TypeError):
@@ -258,3 +258,19 @@ def test_exchange_waits_for_work_on_every_stream():
     # Exported from another current stream than the one that wrote it.
     y = gp.from_dlpack(x.__dlpack__(stream=gp.current_stream("cuda").handle))
     assert y[-1].item() == 50
+
+
+def test_functions_of_numpy_call_ours():
+    """np.array_equal takes a refused conversion for False, so that it must never ask for one."""
+    x = gp.arange(6, device="cpu").reshape(2, 3)
+    assert np.array_equal(x, x) and np.array_equal(x, x.copy()) and not np.array_equal(x, x + 1)
+    assert np.shape(x) == (2, 3) and np.ndim(x) == 2 and np.size(x) == 6
+    assert isinstance(np.sum(x, axis=0), gp.GPUArray) and np.sum(x, axis=0).tolist() == [3, 5, 7]
+    assert np.concatenate([x, x]).shape == (4, 3) and np.allclose(x, x)
+    assert np.fft.fft(x.astype("complex64")).dtype == gp.complex64
+    with pytest.raises(TypeError, match=r"array_equal: b must be a GPUArray, got numpy.ndarray; use gp\."):
+        np.array_equal(x, np.ones(3))
+    with pytest.raises(TypeError, match=r"numpy.kron does not take GPUArrays.*to_numpy"):
+        np.kron(x, x)
+    with pytest.raises(TypeError, match=r"numpy.linalg.cond does not take GPUArrays"):
+        np.linalg.cond(x)
