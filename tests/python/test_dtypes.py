@@ -41,6 +41,14 @@ def test_equality_is_by_name():
     assert gp.zeros(2, dtype=twin).dtype is gp.float32
 
 
+def test_keys_of_numpy_and_ours_find_each_other():
+    for name in set(NAMES) - {"bfloat16", "float8_e4m3", "float8_e5m2", "int4", "float4_e2m1"}:
+        ours, theirs = getattr(gp, name if name != "bool" else "bool_"), np.dtype(name).type
+        assert ours == theirs and hash(ours) == hash(theirs), name
+        assert {theirs: 1}[ours] == {ours: 1}[theirs] == 1
+    assert len({gp.bfloat16, gp.uint16, gp.float8_e4m3, gp.uint8, gp.int4}) == 5
+
+
 @pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_copies_are_the_same_object(copier):
     assert copier(gp.bfloat16) is gp.bfloat16

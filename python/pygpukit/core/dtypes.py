@@ -69,7 +69,10 @@ def _is_numpy_dtype(value: object) -> bool:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DataType:
-    """An element type. Equal to another of the same name and to the name itself."""
+    """An element type. Equal to another of the same name, to NumPy's of that name and to the name itself.
+
+    Its hash is that of NumPy's scalar type: a dict with keys of either finds the other.
+    """
 
     kind: DataTypeKind
     itemsize: int
@@ -91,7 +94,8 @@ class DataType:
         return NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.name)
+        numpy_dtype = self.to_numpy_dtype()
+        return hash(numpy_dtype.type if numpy_dtype.name == self.name else self.name)
 
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return DataType.from_string, (self.name,)
