@@ -24,13 +24,14 @@ def of(function: Any) -> Signature:
     def default(node: ast.expr | None) -> Any:
         if node is None:
             return Parameter.empty
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            return values[node.slice.value]
+        if isinstance(node, ast.Subscript):
+            return values[ast.literal_eval(node.slice)]
         return ast.literal_eval(node)
 
     arguments = parsed.args
-    leading = [(a, Parameter.POSITIONAL_ONLY) for a in arguments.posonlyargs]
-    leading += [(a, Parameter.POSITIONAL_OR_KEYWORD) for a in arguments.args]
+    kinds: list[Any] = [Parameter.POSITIONAL_ONLY] * len(arguments.posonlyargs)
+    kinds += [Parameter.POSITIONAL_OR_KEYWORD] * len(arguments.args)
+    leading = list(zip([*arguments.posonlyargs, *arguments.args], kinds, strict=True))
     padding: list[ast.expr | None] = [None] * (len(leading) - len(arguments.defaults))
     parameters = [
         Parameter(a.arg, kind, default=default(value), annotation=_text(a.annotation))
