@@ -1,5 +1,7 @@
 #include "gpukit/base/dtype.h"
 
+#include <iterator>
+
 #include "gpukit/base/error.h"
 
 namespace gpukit {
@@ -77,9 +79,25 @@ DTypeKind kind(DType dtype) { return row(dtype).kind; }
 const char* name(DType dtype) { return row(dtype).name; }
 const char* kernel_type(DType dtype) { return row(dtype).kernel_type; }
 
+namespace {
+
+/// NumPy's codes: a kind and bytes, in the order of this machine. -1 for anything else.
+int code_index(std::string_view text) {
+  if (!text.empty() && (text.front() == '<' || text.front() == '=' || text.front() == '|')) text.remove_prefix(1);
+  constexpr std::string_view kCodes[] = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4",
+                                         "u8", "f2", "",   "f4", "f8", "c8", "c16"};
+  if (text == "?") return 0;
+  for (int i = 0; i < static_cast<int>(std::size(kCodes)); ++i)
+    if (!text.empty() && text == kCodes[i]) return i;
+  return -1;
+}
+
+}  // namespace
+
 DType dtype_from_name(std::string_view text) {
   for (int i = 0; i < kNumDTypes; ++i)
     if (text == kRows[i].name) return static_cast<DType>(i);
+  if (const int code = code_index(text); code >= 0) return static_cast<DType>(code);
   std::string valid;
   for (const Row& r : kRows) valid += (valid.empty() ? "" : ", ") + std::string(r.name);
   throw DTypeError("Unsupported dtype string: '" + std::string(text) + "'; valid are " + valid);

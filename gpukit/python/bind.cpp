@@ -229,14 +229,17 @@ const Array* to_optional_array(const char* op, const char* argument, nb::handle 
   return value.is_none() ? nullptr : &to_array(op, argument, value);
 }
 
+void refuse_numpy(const char* op) {
+  throw nb::type_error(
+      (std::string(op) + ": arrays of NumPy and GPUArrays do not mix; use gp.asarray(x) first").c_str());
+}
+
 std::optional<Operand> try_operand(const char* op, nb::handle value) {
   if (const Array* array = try_array(value)) return Operand(*array);
   PyObject* p = value.ptr();
   if (PyBool_Check(p) || PyLong_Check(p) || PyFloat_Check(p) || PyComplex_Check(p) || is_numpy_scalar(value))
     return Operand(to_scalar(op, "operand", value));
-  if (is_numpy_array(value))
-    throw nb::type_error(
-        (std::string(op) + ": arrays of NumPy and GPUArrays do not mix; use gp.asarray(x) first").c_str());
+  if (is_numpy_array(value)) refuse_numpy(op);
   return std::nullopt;
 }
 

@@ -100,6 +100,40 @@ void bind_sorting(nb::class_<Array>& c, const char* name, const char* doc) {
       "axis"_a.none() = -1, nb::kw_only(), "descending"_a = false, doc);
 }
 
+/// A method that is a function of the package with the array in front.
+void forward(nb::class_<Array>& c, const char* name, const char* signature, const char* doc) {
+  c.def(
+      name,
+      [name](nb::handle self, nb::args arguments, nb::kwargs named) -> nb::object {
+        return nb::module_::import_("pygpukit._core").attr(name)(self, *arguments, **named);
+      },
+      nb::sig(signature), doc);
+}
+
+void bind_forwarded(nb::class_<Array>& c) {
+  forward(c, "take",
+          "def take(self, indices: pygpukit.typing.IndicesLike, axis: typing.SupportsIndex | None = None, *, "
+          "out: GPUArray | None = None) -> GPUArray",
+          "Slices along an axis at the indices; without an axis of the flattened array.");
+  forward(c, "repeat",
+          "def repeat(self, repeats: pygpukit.typing.Ints, axis: typing.SupportsIndex | None = None, *, "
+          "out: GPUArray | None = None) -> GPUArray",
+          "Each element several times in a row.");
+  forward(c, "round", "def round(self, decimals: typing.SupportsIndex = 0, *, out: GPUArray | None = None) -> GPUArray",
+          "To the nearest integer or to a number of decimals, halves to the even one.");
+  forward(c, "dot", "def dot(self, x2: GPUArray, *, out: GPUArray | None = None) -> GPUArray",
+          "The sum of products over the last axis and the last but one of x2, or its only one.");
+  forward(c, "nonzero", "def nonzero(self) -> tuple[GPUArray, ...]",
+          "Coordinates of the non-zero elements, one int64 array per axis. Waits for the device.");
+  forward(c, "swapaxes", "def swapaxes(self, axis1: int, axis2: int) -> GPUArray", "A view with two axes exchanged.");
+  forward(c, "diagonal", "def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> GPUArray",
+          "A view of the elements (i, i + offset) of two axes, as the last axis.");
+  forward(c, "trace",
+          "def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, *, "
+          "dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray",
+          "The sum of a diagonal of two axes.");
+}
+
 ArrayObject clip(const Array& self, OperandArg low, OperandArg high, ArrayArg out) {
   std::optional<Operand> min, max;
   if (!low.is_none()) min = to_operand("clip", "min", low);
@@ -114,7 +148,7 @@ ArrayObject clip(const Array& self, OperandArg low, OperandArg high, ArrayArg ou
 void bind_array_methods(nb::class_<Array>& c) {
   bind_typed<&sum>(c, "sum", "Sum over the axes, all by default.");
   bind_typed<&prod>(c, "prod", "Product over the axes, all by default.");
-  bind_plain<&mean>(c, "mean", "Mean over the axes, all by default.");
+  bind_typed<&mean>(c, "mean", "Mean over the axes, all by default.");
   bind_plain<&max>(c, "max", "Largest element over the axes; NaN wins.");
   bind_plain<&min>(c, "min", "Smallest element over the axes; NaN wins.");
   bind_plain<&any>(c, "any", "Whether any element over the axes is not zero.");
@@ -125,10 +159,10 @@ void bind_array_methods(nb::class_<Array>& c) {
   bind_place<&argmin>(c, "argmin", "First index of the smallest element along an axis, or in the flattened array.");
   bind_running<&cumsum>(c, "cumsum", "Running sums along an axis, or of the flattened array.");
   bind_running<&cumprod>(c, "cumprod", "Running products along an axis, or of the flattened array.");
-  bind_unary<&gpukit::round>(c, "round", "To the nearest integer, halves to the even one.");
   bind_unary<&gpukit::conj>(c, "conj", "The complex conjugate; real numbers are copied.");
   bind_sorting<&sort>(c, "sort", "A copy in order along an axis; axis=None flattens it. The array itself stays.");
   bind_sorting<&argsort>(c, "argsort", "Where the elements of sort() come from.");
+  bind_forwarded(c);
   c.def("clip", &clip, "min"_a = nb::none(), "max"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
         "min(max(x, min), max); NaN comes through.");
   c.def(

@@ -55,6 +55,7 @@ void bind_unary(nb::class_<Array>& c, const char* name) {
 
 ArrayObject matrix_product(nb::handle left, nb::handle right) {
   const Array *a = try_array(left), *b = try_array(right);
+  if (is_numpy_array(left) || is_numpy_array(right)) refuse_numpy("matmul");
   if (a == nullptr || b == nullptr) return not_implemented();
   return wrap(in_scope([&] { return matmul(*a, *b); }));
 }
@@ -92,6 +93,7 @@ void bind_array_operators(nb::class_<Array>& c) {
       "__imatmul__",
       [](nb::handle a, ArrayArg b) -> ArrayObject {
         const Array *left = try_array(a), *right = try_array(b);
+        if (is_numpy_array(b)) refuse_numpy("matmul");
         if (left == nullptr || right == nullptr) return not_implemented();
         in_scope([&] { return matmul(*left, *right, left), 0; });
         return nb::borrow(a);

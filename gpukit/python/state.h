@@ -15,6 +15,8 @@ nb::handle numpy();
 /// True for an instance of numpy.generic / numpy.ndarray; false when NumPy was never imported.
 bool is_numpy_scalar(nb::handle value);
 bool is_numpy_array(nb::handle value);
+/// Throws TypeError: `use gp.asarray(x) first`.
+[[noreturn]] void refuse_numpy(const char* op);
 
 /// DataType objects of Python by DType. `index` follows the enum.
 void register_dtype(int index, nb::object object);

@@ -1,9 +1,13 @@
+#include <nanobind/stl/optional.h>
+
 #include "gpukit/array/host.h"
 #include "gpukit/ops/elementwise/binary.h"
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/elementwise/numbers.h"
 #include "gpukit/ops/elementwise/unary.h"
 #include "gpukit/ops/elementwise/where.h"
+#include "gpukit/ops/indexing/nonzero.h"
 #include "gpukit/python/bind.h"
 #include "gpukit/python/runtime_modules.h"
 
@@ -61,11 +65,11 @@ void bind_binary_functions(nb::module_& m) {
   binary<&divide>(m, "divide", "a / b, true division: integers give float64.", "div");
   binary<&power>(m, "pow", "a ** b. Integers wrap; a negative integer exponent gives the power cut to an integer.",
                  "power");
-  binary<&remainder>(m, "remainder", "a % b with the sign of b, as in Python. Integer remainder by zero is 0.");
+  binary<&remainder>(m, "remainder", "a % b with the sign of b, as in Python. Integer remainder by zero is 0.", "mod");
   binary<&floor_divide>(m, "floor_divide", "a // b, rounded towards minus infinity. Integer division by zero is 0.");
   binary<&minimum>(m, "minimum", "The smaller of a and b; NaN in either comes through.");
   binary<&maximum>(m, "maximum", "The larger of a and b; NaN in either comes through.");
-  binary<&atan2>(m, "atan2", "The angle of the point (b, a), in radians.");
+  binary<&atan2>(m, "atan2", "The angle of the point (b, a), in radians.", "arctan2");
   binary<&gpukit::hypot>(m, "hypot", "sqrt(a * a + b * b), without overflow on the way.");
   binary<&gpukit::copysign>(m, "copysign", "The magnitude of a with the sign of b.");
   binary<&logaddexp>(m, "logaddexp", "log(exp(a) + exp(b)), without overflow on the way.");
@@ -102,7 +106,6 @@ void bind_unary_functions(nb::module_& m) {
   unary<&relu2>(m, "relu2", "max(a, 0) squared.");
   unary<&floor>(m, "floor", "Rounded towards minus infinity.");
   unary<&ceil>(m, "ceil", "Rounded towards plus infinity.");
-  unary<&round>(m, "round", "Rounded to the nearest integer, halves to the even one.");
   unary<&trunc>(m, "trunc", "Rounded towards zero.");
 
   unary<&exp>(m, "exp", "e ** a. Float and complex dtypes; integers give float64.");
@@ -116,14 +119,14 @@ void bind_unary_functions(nb::module_& m) {
   unary<&sin>(m, "sin", "Sine of radians. Float and complex dtypes; integers give float64.");
   unary<&cos>(m, "cos", "Cosine of radians. Float and complex dtypes; integers give float64.");
   unary<&tan>(m, "tan", "Tangent of radians. Float and complex dtypes; integers give float64.");
-  unary<&asin>(m, "asin", "Inverse sine. Float and complex dtypes; integers give float64.");
-  unary<&acos>(m, "acos", "Inverse cosine. Float and complex dtypes; integers give float64.");
-  unary<&atan>(m, "atan", "Inverse tangent. Float and complex dtypes; integers give float64.");
+  unary<&asin>(m, "asin", "Inverse sine. Float and complex dtypes; integers give float64.", "arcsin");
+  unary<&acos>(m, "acos", "Inverse cosine. Float and complex dtypes; integers give float64.", "arccos");
+  unary<&atan>(m, "atan", "Inverse tangent. Float and complex dtypes; integers give float64.", "arctan");
   unary<&sinh>(m, "sinh", "Hyperbolic sine. Float and complex dtypes; integers give float64.");
   unary<&cosh>(m, "cosh", "Hyperbolic cosine. Float and complex dtypes; integers give float64.");
-  unary<&asinh>(m, "asinh", "Inverse hyperbolic sine. Float and complex dtypes; integers give float64.");
-  unary<&acosh>(m, "acosh", "Inverse hyperbolic cosine. Float and complex dtypes; integers give float64.");
-  unary<&atanh>(m, "atanh", "Inverse hyperbolic tangent. Float and complex dtypes; integers give float64.");
+  unary<&asinh>(m, "asinh", "Inverse hyperbolic sine. Float and complex dtypes; integers give float64.", "arcsinh");
+  unary<&acosh>(m, "acosh", "Inverse hyperbolic cosine. Float and complex dtypes; integers give float64.", "arccosh");
+  unary<&atanh>(m, "atanh", "Inverse hyperbolic tangent. Float and complex dtypes; integers give float64.", "arctanh");
   unary<&tanh>(m, "tanh", "Hyperbolic tangent. Float and complex dtypes; integers give float64.");
   unary<&erf>(m, "erf", "Error function. Float dtypes.");
   unary<&sigmoid>(m, "sigmoid", "1 / (1 + exp(-a)). Float dtypes.");
@@ -148,6 +151,34 @@ ArrayObject clamp_py(const ArrayObject& a, OperandArg min_val, OperandArg max_va
   });
 }
 
+void bind_numbers(nb::module_& m) {
+  m.def(
+      "round",
+      [](const ArrayObject& a, IntArg decimals, ArrayArg out) {
+        const Array& x = to_array("round", "a", a);
+        const int64_t places = to_int("round", "decimals", decimals);
+        return with_out("round", out, [&](const Array* target) { return round(x, places, target); });
+      },
+      "a"_a, "decimals"_a = 0, nb::kw_only(), "out"_a = nb::none(),
+      "Rounded to the nearest integer or to a number of decimals, halves to the even one.");
+  m.def(
+      "nan_to_num",
+      [](const ArrayObject& x, double nan, std::optional<double> posinf, std::optional<double> neginf, ArrayArg out) {
+        const Array& input = to_array("nan_to_num", "x", x);
+        return with_out("nan_to_num", out,
+                        [&](const Array* target) { return nan_to_num(input, nan, posinf, neginf, target); });
+      },
+      "x"_a, nb::kw_only(), "nan"_a = 0.0, "posinf"_a = nb::none(), "neginf"_a = nb::none(), "out"_a = nb::none(),
+      "Numbers in place of NaN and infinity, by default 0 and the largest and smallest number of the dtype.");
+  m.def(
+      "copy",
+      [](const ArrayObject& x) {
+        const Array& input = to_array("copy", "x", x);
+        return wrap(in_scope([&] { return copy(input); }));
+      },
+      "x"_a, "A row-major copy.");
+}
+
 void bind_others(nb::module_& m) {
   m.def("clamp", &clamp_py, "a"_a, "min_val"_a = nb::none(), "max_val"_a = nb::none(), nb::kw_only(),
         "out"_a = nb::none(),
@@ -156,14 +187,21 @@ void bind_others(nb::module_& m) {
         "The array standard's name of clamp.");
   m.def(
       "where",
-      [](const ArrayObject& cond, OperandArg a, OperandArg b, ArrayArg out) {
+      [](const ArrayObject& cond, OperandArg a, OperandArg b, ArrayArg out) -> nb::object {
         const Array& mask = to_array("where", "cond", cond);
+        if (a.is_none() && b.is_none() && out.is_none()) {
+          nb::list axes;
+          for (Array& axis : in_scope([&] { return nonzero(mask); })) axes.append(wrap(std::move(axis)));
+          return nb::tuple(axes);
+        }
         const Operand x = to_operand("where", "a", a);
         const Operand y = to_operand("where", "b", b);
         return with_out("where", out, [&](const Array* target) { return where(mask, x, y, target); });
       },
-      "cond"_a, "a"_a, "b"_a, nb::kw_only(), "out"_a = nb::none(),
-      "a where cond is not 0, else b. All three broadcast; a and b may be numbers.");
+      "cond"_a, "a"_a = nb::none(), "b"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
+      nb::sig("def where(cond: GPUArray, a: pygpukit.typing.Operand = None, b: pygpukit.typing.Operand = None, *, "
+              "out: GPUArray | None = None) -> typing.Any"),
+      "a where cond is not 0, else b. All three broadcast; a and b may be numbers. Without a and b nonzero(cond).");
 
   m.def(
       "astype",
@@ -227,6 +265,7 @@ void bind_elementwise(nb::module_& m) {
   bind_binary_functions(m);
   bind_unary_functions(m);
   bind_others(m);
+  bind_numbers(m);
   bind_0_2_names(compat_module(m));
 }
 

@@ -66,7 +66,7 @@ void bind_products(nb::module_& m) {
         nb::sig("def einsum(subscripts: str, *operands: GPUArray, out: GPUArray | None = None) -> GPUArray"),
         "A sum of products by Einstein's convention, such as einsum('bij,bjk->bik', a, b): any number of operands, "
         "'...', repeated labels. Contracted pair by pair in the order with the fewest multiplications.");
-  m.def("tensordot", &tensordot_py, "x1"_a, "x2"_a, nb::kw_only(), "axes"_a = 2, "out"_a = nb::none(),
+  m.def("tensordot", &tensordot_py, "x1"_a, "x2"_a, "axes"_a = 2, nb::kw_only(), "out"_a = nb::none(),
         "The sum of products over the last `axes` axes of x1 and the first ones of x2, or over the axes that a pair of "
         "sequences names.");
   bind_along<&vecdot>(m, "vecdot", "The sum of conj(x1) * x2 along an axis; the other axes broadcast.");

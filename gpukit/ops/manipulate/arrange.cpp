@@ -81,6 +81,20 @@ Array vstack(std::span<const Array> arrays) {
   return concat(parts, 0);
 }
 
+Array at_least(const Array& x, int rank) {
+  Array view = x;
+  if (view.ndim() == 0) view = view.expand_dims(0);
+  if (view.ndim() < 2 && rank >= 2) view = view.expand_dims(0);
+  if (view.ndim() < 3 && rank >= 3) view = view.expand_dims(2);
+  return view;
+}
+
+Array dstack(std::span<const Array> arrays) {
+  std::vector<Array> parts;
+  for (const Array& a : arrays) parts.push_back(at_least(a, 3));
+  return concat(parts, 2);
+}
+
 std::vector<Array> array_split(const Array& x, int64_t sections, int64_t axis) {
   if (sections < 1)
     throw ArgumentError("array_split", "indices_or_sections", "be at least 1", std::to_string(sections));

@@ -21,6 +21,10 @@ std::vector<Array> meshgrid(std::span<const Array> arrays, bool by_rows = false)
 Array hstack(std::span<const Array> arrays);
 /// Joined along axis 0; 1-D arrays are rows.
 Array vstack(std::span<const Array> arrays);
+/// Along axis 2; those of fewer axes get them as atleast_3d.
+Array dstack(std::span<const Array> arrays);
+/// With axes of size 1 put in until there are `rank` (1 to 3), as NumPy's atleast_1d, _2d and _3d place them. A view.
+Array at_least(const Array& x, int rank);
 /// Views of `sections` parts, of which the first ones are one longer where they cannot be equal.
 std::vector<Array> array_split(const Array& x, int64_t sections, int64_t axis = 0);
 

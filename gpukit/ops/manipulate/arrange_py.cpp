@@ -45,6 +45,12 @@ void joining(nb::module_& m, const char* name, Array (*f)(std::span<const Array>
       "arrays"_a, doc);
 }
 
+void at_least_of(nb::module_& m, const char* name, int rank) {
+  m.def(
+      name, [name, rank](const ArrayObject& x) { return wrap(at_least(to_array(name, "x", x), rank)); }, "x"_a,
+      "A view with axes of size 1 put in where there are fewer.");
+}
+
 }  // namespace
 
 void bind_arrange(nb::module_& m) {
@@ -53,6 +59,19 @@ void bind_arrange(nb::module_& m) {
   by_diagonal(m, "diag", &diag, "A matrix with x on its k-th diagonal, or a copy of a matrix's k-th diagonal.");
   joining(m, "hstack", &hstack, "Arrays joined along axis 1, 1-D ones along axis 0.");
   joining(m, "vstack", &vstack, "Arrays joined along axis 0; 1-D ones are rows.");
+  joining(m, "dstack", &dstack, "Arrays joined along axis 2; those of fewer axes get them as from atleast_3d.");
+  at_least_of(m, "atleast_1d", 1);
+  at_least_of(m, "atleast_2d", 2);
+  at_least_of(m, "atleast_3d", 3);
+  m.def(
+      "apply_along_axis",
+      [](nb::args, nb::kwargs) -> ArrayObject {
+        throw UnsupportedError(
+            "apply_along_axis: not offered, since it would call Python once a slice; write it with functions that take "
+            "axis=, or as a kernel by gp.jit");
+      },
+      nb::sig("def apply_along_axis(*args: object, **kwargs: object) -> typing.NoReturn"),
+      "Not offered: raises UnsupportedError, which says what to use.");
   m.def(
       "meshgrid",
       [](const nb::args& arrays, StringArg indexing) {

@@ -100,8 +100,13 @@ void bind_matmul(nb::module_& m) {
       "x in the layout that the matrix kernels of a GPU read fastest: the last axis dense, every row at a multiple of "
       "16 bytes. x itself where it lies so, else a copy. For weights [n, k], codes and scales, once.");
   m.def(
-      "transpose", [](python::ArrayArg a) { return python::wrap(transpose(python::to_array("transpose", "a", a))); },
-      "a"_a, "The transposed view of a 2-D array.");
+      "transpose",
+      [](python::ArrayArg a, python::AxisArg axes) {
+        const Array& x = python::to_array("transpose", "a", a);
+        if (axes.is_none()) return python::wrap(transpose(x));
+        return python::wrap(x.permute(python::to_dims("transpose", axes, "axes")));
+      },
+      "a"_a, "axes"_a = nb::none(), "The transposed view of a 2-D array, or a view with the axes in the given order.");
 }
 
 }  // namespace gpukit

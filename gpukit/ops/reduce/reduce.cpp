@@ -156,6 +156,13 @@ Array prod(const Array& a, const Axes& axes, bool keepdims, std::optional<DType>
 Array mean(const Array& a, const Axes& axes, bool keepdims, const Array* out) {
   return reduce(ReduceOp::mean, a, axes, keepdims, 0, out);
 }
+Array mean(const Array& a, const Axes& axes, bool keepdims, std::optional<DType> dtype, const Array* out) {
+  if (!dtype || *dtype == a.dtype()) return mean(a, axes, keepdims, out);
+  if (!is_floating(*dtype) && !is_complex(*dtype))
+    unsupported_dtype("mean", "dtype", *dtype, "be a float or complex dtype");
+  Temporaries temporaries("mean");
+  return mean(astype(a, *dtype, temporaries), axes, keepdims, out);
+}
 Array var(const Array& a, const Axes& axes, double correction, bool keepdims, const Array* out) {
   return reduce(ReduceOp::var, a, axes, keepdims, correction, out);
 }

@@ -36,6 +36,8 @@ Array prod(const Array& a, const Axes& axes = {}, bool keepdims = false, std::op
            const Array* out = nullptr);
 /// Integers and bool give float64. Empty: NaN.
 Array mean(const Array& a, const Axes& axes = {}, bool keepdims = false, const Array* out = nullptr);
+/// Of `a` converted to the float or complex `dtype` first.
+Array mean(const Array& a, const Axes& axes, bool keepdims, std::optional<DType> dtype, const Array* out);
 /// Mean of squared deviations from the mean, divided by count - correction. No complex. Integers give float64.
 Array var(const Array& a, const Axes& axes = {}, double correction = 0, bool keepdims = false,
           const Array* out = nullptr);

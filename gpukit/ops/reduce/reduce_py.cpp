@@ -88,7 +88,7 @@ void running(nb::module_& m, const char* name, const char* doc) {
 void bind_reduce(nb::module_& m) {
   typed<&sum>(m, "sum", "Sum over the axes (all: 0-d). Integers and bool give int64, unsigned ones uint64.");
   typed<&prod>(m, "prod", "Product over the axes. Integers and bool give int64, unsigned ones uint64.");
-  plain<&mean>(m, "mean", "Mean over the axes. Integers give float64; no elements give NaN.");
+  typed<&mean>(m, "mean", "Mean over the axes. Integers give float64; no elements give NaN. dtype: converted first.");
   plain<&max>(m, "max", "The largest element over the axes. NaN wins; no elements is an error.");
   plain<&min>(m, "min", "The smallest element over the axes. NaN wins; no elements is an error.");
   plain<&any>(m, "any", "True where any element over the axes is not 0.");

@@ -132,7 +132,42 @@ Array nanstd(const Array& x, const Axes& axes, double correction, bool keepdims)
   return sqrt(nanvar(x, axes, correction, keepdims));
 }
 
-Array quantile(const Array& x, std::span<const double> q, std::optional<int64_t> axis, bool keepdims) {
+QuantileMethod quantile_method(const char* op, std::string_view name) {
+  constexpr std::string_view kNames[] = {"linear", "lower", "higher", "midpoint", "nearest"};
+  for (int i = 0; i < 5; ++i)
+    if (name == kNames[i]) return static_cast<QuantileMethod>(i);
+  throw ArgumentError(op, "method", "be linear, lower, higher, midpoint or nearest", std::string(name));
+}
+
+namespace {
+
+/// Where the part lies between the first and the last of the elements.
+double place_of(double part, int64_t length, QuantileMethod method) {
+  const double place = part * static_cast<double>(length - 1), below = std::floor(place);
+  switch (method) {
+    case QuantileMethod::linear: return place;
+    case QuantileMethod::lower: return below;
+    case QuantileMethod::higher: return std::ceil(place);
+    case QuantileMethod::midpoint: return place == below ? place : below + 0.5;
+    case QuantileMethod::nearest: return std::nearbyint(place);
+  }
+  return place;
+}
+
+void check_part(const char* op, double part) {
+  if (!(part >= 0 && part <= 1)) throw ArgumentError(op, "q", "lie between 0 and 1", std::to_string(part));
+}
+
+/// A result along the last axis of rows, as the reduction of `x` over `axis`.
+Array kept(const char* op, const Array& value, const Array& x, std::optional<int64_t> axis, bool keepdims) {
+  if (!keepdims) return value;
+  return axis ? value.expand_dims(normalize_axis(op, *axis, x.ndim())) : value.reshape_view(Dims::filled(x.ndim(), 1));
+}
+
+}  // namespace
+
+Array quantile(const Array& x, std::span<const double> q, std::optional<int64_t> axis, bool keepdims,
+               QuantileMethod method) {
   constexpr const char* kOp = "quantile";
   check_arithmetic(kOp, "x", x);
   if (is_complex(x.dtype())) unsupported_dtype(kOp, "x", x.dtype(), "have a real dtype");
@@ -145,19 +180,86 @@ Array quantile(const Array& x, std::span<const double> q, std::optional<int64_t>
   const Array spoilt = isnan(at(static_cast<double>(length - 1)));
   std::vector<Array> found;
   for (double part : q) {
-    if (!(part >= 0 && part <= 1)) throw ArgumentError(kOp, "q", "lie between 0 and 1", std::to_string(part));
-    const double place = part * static_cast<double>(length - 1), below = std::floor(place), share = place - below;
+    check_part(kOp, part);
+    const double place = place_of(part, length, method), below = std::floor(place), share = place - below;
     Array value = at(below);
     if (share > 0) {
       const Array above = at(below + 1), step = subtract(above, value);
       value = share < 0.5 ? add(value, multiply(step, share)) : subtract(above, multiply(step, 1 - share));
     }
     value = astype(where(spoilt, kNan, value), mean_dtype(x.dtype()));
-    if (keepdims) value = axis ? value.expand_dims(normalize_axis(kOp, *axis, x.ndim())) : value;
-    if (keepdims && !axis) value = value.reshape_view(Dims::filled(x.ndim(), 1));
-    found.push_back(value);
+    found.push_back(kept(kOp, value, x, axis, keepdims));
   }
   return stack(found);
+}
+
+Array nanquantile(const Array& x, std::span<const double> q, std::optional<int64_t> axis, bool keepdims,
+                  QuantileMethod method) {
+  constexpr const char* kOp = "nanquantile";
+  if (!has_nan(x.dtype()) || is_complex(x.dtype())) return quantile(x, q, axis, keepdims, method);
+  const Array rows = axis ? moveaxis(x, {*axis}, {-1}) : ravel(x);
+  if (rows.shape(-1) == 0) throw ArgumentError(kOp, "x", "have at least one element along the axis", x.shape().str());
+  const DType dtype = working_dtype(x.dtype());
+  const Array sorted = astype(sort(rows, -1), dtype);
+  const Array last = maximum(subtract(count_numbers(rows, Dims{-1}, true), 1), 0);
+  const auto at = [&](const Array& place) { return take_along_axis(sorted, astype(place, DType::int64), -1); };
+  std::vector<Array> found;
+  for (double part : q) {
+    check_part(kOp, part);
+    Array place = multiply(astype(last, DType::float64), part);
+    Array below = floor(place);
+    switch (method) {
+      case QuantileMethod::linear: break;
+      case QuantileMethod::lower: place = below; break;
+      case QuantileMethod::higher: place = below = ceil(place); break;
+      case QuantileMethod::midpoint: place = where(equal(place, below), place, add(below, 0.5)); break;
+      case QuantileMethod::nearest: place = below = round(place); break;
+    }
+    const Array share = astype(subtract(place, below), dtype);
+    const Array low = at(below), high = at(minimum(add(below, 1.0), last)), step = subtract(high, low);
+    const Array between =
+        where(less(share, 0.5), add(low, multiply(step, share)), subtract(high, multiply(step, subtract(1.0, share))));
+    const Array value = where(equal(share, 0.0), low, between).select(-1, 0);
+    found.push_back(kept(kOp, astype(value, mean_dtype(x.dtype())), x, axis, keepdims));
+  }
+  return stack(found);
+}
+
+Array nanmedian(const Array& x, std::optional<int64_t> axis, bool keepdims) {
+  const double half[] = {0.5};
+  return nanquantile(x, half, axis, keepdims).select(0, 0);
+}
+
+namespace {
+
+Array nan_place(const char* op, const Array& x, std::optional<int64_t> axis, bool keepdims, bool largest) {
+  const auto place = largest ? &argmax : &argmin;
+  if (!has_nan(x.dtype())) return place(x, axis, keepdims, nullptr);
+  if (is_complex(x.dtype())) unsupported_dtype(op, "x", x.dtype(), "have a real dtype");
+  const Array rows = axis ? x : ravel(x), numbers = logical_not(isnan(rows));
+  const Axes along = Dims{axis.value_or(0)};
+  uint8_t everywhere = 1;
+  if (rows.size() != 0) to_host(&everywhere, all(any(numbers, along)), op);
+  if (everywhere == 0) throw ArgumentError(op, "x", "have a number in each slice", "NaN alone");
+  const Array extreme = nan_extreme(rows, along, true, largest);
+  const Array found = argmax(logical_and(equal(rows, extreme), numbers), axis.value_or(0), keepdims, nullptr);
+  return keepdims && !axis ? found.reshape_view(Dims::filled(x.ndim(), 1)) : found;
+}
+
+}  // namespace
+
+Array nanargmax(const Array& x, std::optional<int64_t> axis, bool keepdims) {
+  return nan_place("nanargmax", x, axis, keepdims, true);
+}
+Array nanargmin(const Array& x, std::optional<int64_t> axis, bool keepdims) {
+  return nan_place("nanargmin", x, axis, keepdims, false);
+}
+
+Array nancumsum(const Array& x, std::optional<int64_t> axis, std::optional<DType> dtype) {
+  return cumsum(has_nan(x.dtype()) ? without_nan(x, 0) : x, axis, dtype);
+}
+Array nancumprod(const Array& x, std::optional<int64_t> axis, std::optional<DType> dtype) {
+  return cumprod(has_nan(x.dtype()) ? without_nan(x, 1) : x, axis, dtype);
 }
 
 Array median(const Array& x, std::optional<int64_t> axis, bool keepdims) {
@@ -180,6 +282,26 @@ Array bincount(const Array& x, int64_t minlength) {
     length = checked_sum(kOp, ends[1], 1) > length ? ends[1] + 1 : length;
   }
   return between(searchsorted(sorted, arange(0, Scalar(length + 1), 1, DType::int64, x.device())));
+}
+
+Array average(const Array& x, const Axes& axes, const Array* weights, bool keepdims) {
+  if (weights == nullptr) return mean(x, axes, keepdims);
+  Array shares = *weights;
+  if (shares.ndim() == 1 && x.ndim() > 1) {
+    if (!axes || axes->rank() != 1)
+      throw ShapeError("average", "weights", "have the shape of a where axis is not one axis", shares.shape().str());
+    Dims along = Dims::filled(x.ndim(), 1);
+    along[normalize_axis("average", (*axes)[0], x.ndim())] = shares.size();
+    shares = reshape(shares, along);
+  }
+  shares = shares.broadcast_to(x.shape());
+  const Array total = sum(shares, axes, keepdims);
+  return divide(sum(multiply(x, shares), axes, keepdims), total);
+}
+
+Array as_density(const Array& counts, const Array& edges) {
+  const Array of = astype(counts, DType::float64);
+  return divide(divide(of, sum(of)), astype(diff(edges), DType::float64));
 }
 
 Array histogram(const Array& x, const Array& edges) {

@@ -64,11 +64,14 @@ double to_real(const char* op, const char* argument, nb::handle value) {
   return number.real;
 }
 
+using Quantile = Array (*)(const Array&, std::span<const double>, std::optional<int64_t>, bool, QuantileMethod);
+
 /// quantile or percentile: `whole` is what a q of 1 is called.
+template <Quantile F>
 void quantiles(nb::module_& m, const char* name, double whole, const char* doc) {
   m.def(
       name,
-      [name, whole](const ArrayObject& a, NumbersArg q, IntArg axis, bool keepdims) {
+      [name, whole](const ArrayObject& a, NumbersArg q, IntArg axis, bool keepdims, StringArg method) {
         const Array& x = to_array(name, "a", a);
         const bool one = !PySequence_Check(q.ptr());
         std::vector<double> parts;
@@ -77,19 +80,48 @@ void quantiles(nb::module_& m, const char* name, double whole, const char* doc) 
         else
           for (nb::handle part : to_items(name, "q", q)) parts.push_back(to_real(name, "q", part) / whole);
         const std::optional<int64_t> along = to_optional_int(name, "axis", axis);
+        const QuantileMethod how = quantile_method(name, to_text(name, "method", method));
         return wrap(in_scope([&] {
-          Array all = quantile(x, parts, along, keepdims);
+          Array all = F(x, parts, along, keepdims, how);
           return one ? all.select(0, 0) : all;
         }));
       },
-      "a"_a, "q"_a, "axis"_a = nb::none(), nb::kw_only(), "keepdims"_a = false, doc);
+      "a"_a, "q"_a, "axis"_a = nb::none(), nb::kw_only(), "keepdims"_a = false, "method"_a = "linear", doc);
 }
 
-HistogramPair histogram_py(const ArrayObject& a, BinsArg bins, RangeArg range) {
+template <Array (*F)(const Array&, std::optional<int64_t>, bool)>
+void along(nb::module_& m, const char* name, const char* doc) {
+  m.def(
+      name,
+      [name](const ArrayObject& a, IntArg axis, bool keepdims) {
+        const Array& x = to_array(name, "a", a);
+        const std::optional<int64_t> of = to_optional_int(name, "axis", axis);
+        return wrap(in_scope([&] { return F(x, of, keepdims); }));
+      },
+      "a"_a, "axis"_a = nb::none(), "keepdims"_a = false, doc);
+}
+
+template <Array (*F)(const Array&, std::optional<int64_t>, std::optional<DType>)>
+void nan_running(nb::module_& m, const char* name, const char* doc) {
+  m.def(
+      name,
+      [name](const ArrayObject& a, IntArg axis, DTypeArg dtype) {
+        const Array& x = to_array(name, "a", a);
+        const std::optional<int64_t> of = to_optional_int(name, "axis", axis);
+        const std::optional<DType> type = to_optional_dtype(dtype);
+        return wrap(in_scope([&] { return F(x, of, type); }));
+      },
+      "a"_a, "axis"_a = nb::none(), "dtype"_a = nb::none(), doc);
+}
+
+HistogramPair histogram_py(const ArrayObject& a, BinsArg bins, RangeArg range, bool density) {
   const Array& x = to_array("histogram", "a", a);
   if (const Array* edges = try_array(bins)) {
     if (!range.is_none()) throw ArgumentError("histogram", "range", "not be given beside edges", shown(range));
-    Array counts = in_scope([&] { return histogram(x, *edges); });
+    Array counts = in_scope([&] {
+      Array found = histogram(x, *edges);
+      return density ? as_density(found, *edges) : found;
+    });
     return nb::make_tuple(wrap(std::move(counts)), nb::borrow(bins));
   }
   const int64_t count = to_int("histogram", "bins", bins);
@@ -99,7 +131,11 @@ HistogramPair histogram_py(const ArrayObject& a, BinsArg bins, RangeArg range) {
     if (both.size() != 2) throw ArgumentError("histogram", "range", "be two numbers", shown(range));
     ends.emplace(to_real("histogram", "range", both[0]), to_real("histogram", "range", both[1]));
   }
-  auto found = in_scope([&] { return histogram(x, count, ends); });
+  auto found = in_scope([&] {
+    auto pair = histogram(x, count, ends);
+    if (density) pair.first = as_density(pair.first, pair.second);
+    return pair;
+  });
   return nb::make_tuple(wrap(std::move(found.first)), wrap(std::move(found.second)));
 }
 
@@ -111,6 +147,13 @@ void bind_nan(nb::module_& m) {
   plain<&nanmin>(m, "nanmin", "The smallest element over the axes that is not NaN; NaN where nothing is left.");
   spread<&nanvar>(m, "nanvar", "Variance over the axes of what is not NaN.");
   spread<&nanstd>(m, "nanstd", "Standard deviation over the axes of what is not NaN.");
+  along<&nanmedian>(m, "nanmedian", "The median of what is not NaN; NaN where nothing is left.");
+  along<&nanargmax>(m, "nanargmax", "argmax over what is not NaN. Waits for the device; NaN alone is an error.");
+  along<&nanargmin>(m, "nanargmin", "argmin over what is not NaN. Waits for the device; NaN alone is an error.");
+  quantiles<&nanquantile>(m, "nanquantile", 1, "quantile of what is not NaN; NaN where nothing is left.");
+  quantiles<&nanquantile>(m, "nanpercentile", 100, "nanquantile of q in percent.");
+  nan_running<&nancumsum>(m, "nancumsum", "Running sums where NaN counts as 0.");
+  nan_running<&nancumprod>(m, "nancumprod", "Running products where NaN counts as 1.");
 }
 
 }  // namespace
@@ -140,18 +183,10 @@ void bind_statistics(nb::module_& m) {
         return wrap(in_scope([&] { return log_softmax(x, axis); }));
       },
       "input"_a, "axis"_a = -1, "The logarithm of softmax along an axis, without overflow on the way.");
-  quantiles(m, "quantile", 1,
-            "The value below which a part q of the elements lies, between neighbours by a straight line.");
-  quantiles(m, "percentile", 100, "quantile of q in percent.");
-  m.def(
-      "median",
-      [](const ArrayObject& a, IntArg axis, bool keepdims) {
-        const Array& x = to_array("median", "a", a);
-        const std::optional<int64_t> along = to_optional_int("median", "axis", axis);
-        return wrap(in_scope([&] { return median(x, along, keepdims); }));
-      },
-      "a"_a, "axis"_a = nb::none(), "keepdims"_a = false,
-      "The middle element in order, or the mean of the middle two.");
+  quantiles<&quantile>(m, "quantile", 1,
+                       "The value below which a part q of the elements lies, between neighbours by a straight line.");
+  quantiles<&quantile>(m, "percentile", 100, "quantile of q in percent.");
+  along<&median>(m, "median", "The middle element in order, or the mean of the middle two.");
   m.def(
       "bincount",
       [](const ArrayObject& x, int64_t minlength) {
@@ -160,9 +195,19 @@ void bind_statistics(nb::module_& m) {
       },
       "x"_a, nb::kw_only(), "minlength"_a = 0,
       "How often each of 0 .. max(x) occurs in a 1-D integer array. Waits for the device.");
-  m.def("histogram", &histogram_py, "a"_a, "bins"_a = 10, "range"_a = nb::none(),
+  m.def("histogram", &histogram_py, "a"_a, "bins"_a = 10, "range"_a = nb::none(), nb::kw_only(), "density"_a = false,
         "(counts, edges) of equal bins over the range of a, or counts between given edges. Finding the range waits for "
-        "the device.");
+        "the device. density: each count is divided by all of them and by the width of its bin.");
+  m.def(
+      "average",
+      [](const ArrayObject& a, AxisArg axis, ArrayArg weights, bool keepdims) {
+        const Array& x = to_array("average", "a", a);
+        const Axes axes = to_optional_axes("average", axis);
+        const Array* shares = to_optional_array("average", "weights", weights);
+        return wrap(in_scope([&] { return average(x, axes, shares, keepdims); }));
+      },
+      "a"_a, "axis"_a = nb::none(), "weights"_a = nb::none(), nb::kw_only(), "keepdims"_a = false,
+      "The mean over the axes, or sum(a * weights) / sum(weights).");
   m.def(
       "interp",
       [](const ArrayObject& x, const ArrayObject& xp, const ArrayObject& fp, std::optional<double> left,

@@ -108,6 +108,14 @@ std::pair<Array, Array> topk(const Array& x, int64_t k, int64_t axis, bool large
   return {take_along_axis(x, indices, rows.axis), indices};
 }
 
+Array searchsorted(const Array& sorted, const Scalar& value, bool right, const Array* sorter, const Array* out) {
+  Temporaries temporaries("searchsorted");
+  const DType dtype = promote_scalar("searchsorted", sorted.dtype(), value.kind);
+  const Array values = temporaries.empty({}, dtype, sorted.device());
+  fill(values, value);
+  return searchsorted(sorted, values, right, sorter, out);
+}
+
 Array searchsorted(const Array& sorted, const Array& values, bool right, const Array* sorter, const Array* out) {
   constexpr const char* kOp = "searchsorted";
   check_ndim(kOp, "x1", sorted, 1);

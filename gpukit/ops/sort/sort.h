@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gpukit/array/array.h"
+#include "gpukit/base/scalar.h"
 
 namespace gpukit {
 
@@ -22,6 +23,9 @@ std::pair<Array, Array> topk(const Array& x, int64_t k, int64_t axis = -1, bool 
 /// int64, the shape of `values`: where each would go into the 1-D `sorted` to keep it in order: before equal elements,
 /// or after them if `right`. `sorter` is an order (argsort) of `sorted` where it is not in order itself.
 Array searchsorted(const Array& sorted, const Array& values, bool right = false, const Array* sorter = nullptr,
+                   const Array* out = nullptr);
+/// Where one number would go: 0-d.
+Array searchsorted(const Array& sorted, const Scalar& value, bool right = false, const Array* sorter = nullptr,
                    const Array* out = nullptr);
 
 /// The different values of `x` in order, the first place of each in the flattened x, for each element of x the place of

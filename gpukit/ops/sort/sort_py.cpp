@@ -19,7 +19,7 @@ void sorting(nb::module_& m, const char* name, const char* doc) {
         const std::optional<int64_t> along = to_optional_int(name, "axis", axis);
         return with_out(name, out, [&](const Array* target) { return F(input, along, descending, target); });
       },
-      "x"_a, nb::kw_only(), "axis"_a.none() = -1, "descending"_a = false, "stable"_a = true, "out"_a = nb::none(), doc);
+      "x"_a, "axis"_a.none() = -1, nb::kw_only(), "descending"_a = false, "stable"_a = true, "out"_a = nb::none(), doc);
 }
 
 ArrayPair topk_py(const ArrayObject& x, IntArg k, IntArg axis, bool largest) {
@@ -29,15 +29,17 @@ ArrayPair topk_py(const ArrayObject& x, IntArg k, IntArg axis, bool largest) {
   return nb::make_tuple(wrap(std::move(found.first)), wrap(std::move(found.second)));
 }
 
-ArrayObject searchsorted_py(const ArrayObject& x1, const ArrayObject& x2, StringArg side, ArrayArg sorter,
-                            ArrayArg out) {
+ArrayObject searchsorted_py(const ArrayObject& x1, OperandArg x2, StringArg side, ArrayArg sorter, ArrayArg out) {
   const Array& sorted = to_array("searchsorted", "x1", x1);
-  const Array& values = to_array("searchsorted", "x2", x2);
+  const Operand wanted_values = to_operand("searchsorted", "x2", x2);
   const Array* order = to_optional_array("searchsorted", "sorter", sorter);
   const std::string wanted = to_text("searchsorted", "side", side);
   if (wanted != "left" && wanted != "right") throw ArgumentError("searchsorted", "side", "be left or right", wanted);
-  return with_out("searchsorted", out,
-                  [&](const Array* target) { return searchsorted(sorted, values, wanted == "right", order, target); });
+  return with_out("searchsorted", out, [&](const Array* target) {
+    const bool right = wanted == "right";
+    if (wanted_values.is_array()) return searchsorted(sorted, *wanted_values.array, right, order, target);
+    return searchsorted(sorted, wanted_values.scalar, right, order, target);
+  });
 }
 
 /// A named tuple of pygpukit.core.results.
@@ -45,6 +47,18 @@ nb::object named(const char* type, std::initializer_list<Array*> fields) {
   nb::list values;
   for (Array* field : fields) values.append(wrap(std::move(*field)));
   return nb::module_::import_("pygpukit.core.results").attr(type)(*values);
+}
+
+nb::object unique_py(const ArrayObject& x, bool index, bool inverse, bool counts) {
+  const Array& input = to_array("unique", "x", x);
+  if (!index && !inverse && !counts) return wrap(in_scope([&] { return unique_values(input); }));
+  Unique found = in_scope([&] { return unique(input); });
+  nb::list parts;
+  parts.append(wrap(std::move(found.values)));
+  if (index) parts.append(wrap(std::move(found.indices)));
+  if (inverse) parts.append(wrap(std::move(found.inverse)));
+  if (counts) parts.append(wrap(std::move(found.counts)));
+  return nb::tuple(parts);
 }
 
 template <typename F>
@@ -82,14 +96,18 @@ void bind_sort(nb::module_& m) {
               "(values, inverse_indices): x equals values[inverse_indices]. Waits for the device.", [](Unique u) {
                 return named("UniqueInverse", {&u.values, &u.inverse});
               });
-  for (const char* name : {"unique_values", "unique"})
-    m.def(
-        name,
-        [name](const ArrayObject& x) {
-          const Array& input = to_array(name, "x", x);
-          return wrap(in_scope([&] { return unique_values(input); }));
-        },
-        "x"_a, "The different values in order; every NaN is one of its own. Waits for the device.");
+  m.def(
+      "unique_values",
+      [](const ArrayObject& x) {
+        const Array& input = to_array("unique_values", "x", x);
+        return wrap(in_scope([&] { return unique_values(input); }));
+      },
+      "x"_a, "The different values in order; every NaN is one of its own. Waits for the device.");
+  m.def("unique", &unique_py, "x"_a, nb::kw_only(), "return_index"_a = false, "return_inverse"_a = false,
+        "return_counts"_a = false,
+        nb::sig("def unique(x: GPUArray, *, return_index: bool = False, return_inverse: bool = False, "
+                "return_counts: bool = False) -> typing.Any"),
+        "unique_values(x), or with any of the others a tuple of it, the first indices, the inverse and the counts.");
   m.def(
       "isin",
       [](const ArrayObject& x1, const ArrayObject& x2, bool invert) {
