@@ -110,10 +110,10 @@ def math_case(name, reference, make=normal, ulps=MATH):
     return unary(name, reference, make=make, ulps=ulps, rejects=("complex64", *STORED))
 
 
-def field_case(name, reference, make=normal, ulps=MATH, complex_ulps=8.0):
+def field_case(name, reference, make=normal, ulps=MATH, complex_ulps=8.0, aliases=()):
     """A function of complex numbers too; integers count as float64."""
     return [
-        unary(name, reference, make=make, ulps=ulps, rejects=STORED),
+        unary(name, reference, make=make, ulps=ulps, aliases=aliases, rejects=STORED),
         unary(name, reference, COMPLEX, ulps={"complex64": 1.0, "complex128": complex_ulps}),
         unary(
             name,
@@ -153,7 +153,7 @@ CASES = [
     ),
     binary("minimum", np.minimum, REAL, make=with_ties, rejects=("complex64", *STORED)),
     binary("maximum", np.maximum, REAL, make=with_ties, rejects=("complex64", *STORED)),
-    binary("remainder", np.remainder, NUMBERS, makes=(None, nonzero), rejects=("bool", "complex64", *STORED)),
+    binary("remainder", np.remainder, NUMBERS, aliases=("mod",), makes=(None, nonzero), rejects=("bool", "complex64", *STORED)),
     binary("floor_divide", np.floor_divide, NUMBERS, makes=(None, nonzero), rejects=("bool", "complex64", *STORED)),
     binary(
         "pow",
@@ -170,7 +170,7 @@ CASES = [
     binary("copysign", np.copysign, FLOATS, make=with_specials, rejects=("int32", "bool", "complex64")),
     binary("logaddexp", np.logaddexp, FLOATS, make=uniform(1, 9), ulps=MATH, rejects=("int32", "bool", "complex64")),
     OpCase("nextafter", np.nextafter, ("float64",), 2, make=with_specials, rejects=("int32", "bool", "complex64")),
-    binary("atan2", np.arctan2, FLOATS, ulps=MATH, rejects=("int32", "bool", "complex64")),
+    binary("atan2", np.arctan2, FLOATS, aliases=("arctan2",), ulps=MATH, rejects=("int32", "bool", "complex64")),
     binary("equal", np.equal, ARITHMETIC, make=with_ties, result_dtype=as_bool, rejects=STORED),
     binary("not_equal", np.not_equal, ARITHMETIC, make=with_ties, result_dtype=as_bool, rejects=STORED),
     binary("less", np.less, REAL, make=with_ties, result_dtype=as_bool, rejects=("complex64", *STORED)),
@@ -252,15 +252,15 @@ CASES = [
     *field_case("sin", np.sin, uniform(-20, 20)),
     *field_case("cos", np.cos, uniform(-20, 20)),
     *field_case("tan", np.tan, uniform(-20, 20), {"float32": 8.0, "float64": 4.0}),
-    *field_case("asin", np.arcsin, uniform(-1, 1)),
-    *field_case("acos", np.arccos, uniform(-1, 1)),
-    *field_case("atan", np.arctan),
+    *field_case("asin", np.arcsin, uniform(-1, 1), aliases=("arcsin",)),
+    *field_case("acos", np.arccos, uniform(-1, 1), aliases=("arccos",)),
+    *field_case("atan", np.arctan, aliases=("arctan",)),
     *field_case("sinh", np.sinh),
     *field_case("cosh", np.cosh),
     *field_case("tanh", np.tanh),
-    *field_case("asinh", np.arcsinh),
-    *field_case("acosh", np.arccosh, uniform(1, 50)),
-    *field_case("atanh", np.arctanh, uniform(-0.5, 0.5)),
+    *field_case("asinh", np.arcsinh, aliases=("arcsinh",)),
+    *field_case("acosh", np.arccosh, uniform(1, 50), aliases=("arccosh",)),
+    *field_case("atanh", np.arctanh, uniform(-0.5, 0.5), aliases=("arctanh",)),
     math_case("erf", erf),
     math_case("sigmoid", sigmoid, ulps={"float32": 4.0, "float64": 4.0}),
     math_case("silu", lambda x: x * sigmoid(x), ulps={"float32": 8.0, "float64": 8.0}),

@@ -8,7 +8,6 @@ _TESTS = {
     "test_other_functions": (
         "atleast_1d", "atleast_2d", "atleast_3d", "dstack", "nan_to_num", "copy", "average", "apply_along_axis",
     ),
-    "test_aliases": ("mod", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "arctan2"),
 }  # fmt: skip
 
 DEDICATED = {name: f"test_numpy_names.py::{test}" for test, names in _TESTS.items() for name in names}

@@ -132,11 +132,3 @@ def test_other_functions(device, rng):
         gp.average(x, weights=row)
     with pytest.raises(gp.UnsupportedError, match="apply_along_axis: not offered, since it would call Python"):
         gp.apply_along_axis(sum, 0, x)
-
-
-def test_aliases(device):
-    x, y = gp.asarray([0.25, 0.5]), gp.asarray([1.5, 2.5])
-    assert gp.array_equal(gp.mod(y, x), gp.remainder(y, x)) and gp.array_equal(gp.arctan2(x, y), gp.atan2(x, y))
-    for name in ("arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh"):
-        given = y if name == "arccosh" else x
-        assert gp.array_equal(getattr(gp, name)(given), getattr(gp, "a" + name[3:])(given)), name

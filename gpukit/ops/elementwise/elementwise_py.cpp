@@ -163,12 +163,11 @@ void bind_numbers(nb::module_& m) {
       "Rounded to the nearest integer or to a number of decimals, halves to the even one.");
   m.def(
       "nan_to_num",
-      [](const ArrayObject& x, double nan, std::optional<double> posinf, std::optional<double> neginf, ArrayArg out) {
+      [](const ArrayObject& x, double nan, std::optional<double> posinf, std::optional<double> neginf) {
         const Array& input = to_array("nan_to_num", "x", x);
-        return with_out("nan_to_num", out,
-                        [&](const Array* target) { return nan_to_num(input, nan, posinf, neginf, target); });
+        return wrap(in_scope([&] { return nan_to_num(input, nan, posinf, neginf); }));
       },
-      "x"_a, nb::kw_only(), "nan"_a = 0.0, "posinf"_a = nb::none(), "neginf"_a = nb::none(), "out"_a = nb::none(),
+      "x"_a, nb::kw_only(), "nan"_a = 0.0, "posinf"_a = nb::none(), "neginf"_a = nb::none(),
       "Numbers in place of NaN and infinity, by default 0 and the largest and smallest number of the dtype.");
   m.def(
       "copy",

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/elementwise/binary.h"
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/unary.h"
@@ -31,21 +32,27 @@ Array round(const Array& x, int64_t decimals, const Array* out) {
     throw ArgumentError("round", "decimals", "lie between -300 and 300", std::to_string(decimals));
   if (decimals == 0 || (decimals > 0 && !is_floating(x.dtype()))) return round(x, out);
   const double power = std::pow(10.0, static_cast<double>(decimals > 0 ? decimals : -decimals));
-  if (decimals > 0) return divide(round(multiply(x, power)), power, out);
-  const Array tens = multiply(round(divide(x, power)), power);
-  return cast("round", tens, x.dtype(), out);
+  Temporaries temporaries("round");
+  const bool real = is_floating(x.dtype());
+  const Array from = real ? x : astype(x, DType::float64, temporaries);
+  const Array work = temporaries.empty(x.shape(), from.dtype(), x.device());
+  decimals > 0 ? multiply(from, power, &work) : divide(from, power, &work);
+  round(work, &work);
+  if (decimals > 0) return divide(work, power, out);
+  if (real) return multiply(work, power, out);
+  multiply(work, power, &work);
+  return cast("round", work, x.dtype(), out);
 }
 
-Array nan_to_num(const Array& x, double nan, std::optional<double> posinf, std::optional<double> neginf,
-                 const Array* out) {
+Array nan_to_num(const Array& x, double nan, std::optional<double> posinf, std::optional<double> neginf) {
   if (!is_floating(x.dtype())) {
     if (is_complex(x.dtype())) unsupported_dtype("nan_to_num", "x", x.dtype(), "have a real dtype");
-    return positive(x, out);
+    return positive(x);
   }
   const Array infinite = isinf(x);
   const Array above = where(logical_and(infinite, greater(x, 0)), posinf.value_or(largest(x.dtype())), x);
   const Array both = where(logical_and(infinite, less(x, 0)), neginf.value_or(-largest(x.dtype())), above);
-  return where(isnan(x), nan, both, out);
+  return where(isnan(x), nan, both);
 }
 
 }  // namespace gpukit

@@ -13,7 +13,6 @@ Array round(const Array& x, int64_t decimals, const Array* out = nullptr);
 
 /// NaN becomes `nan`; the infinities become `posinf` and `neginf`, by default the largest and smallest number of the
 /// dtype. Real dtypes.
-Array nan_to_num(const Array& x, double nan = 0, std::optional<double> posinf = {}, std::optional<double> neginf = {},
-                 const Array* out = nullptr);
+Array nan_to_num(const Array& x, double nan = 0, std::optional<double> posinf = {}, std::optional<double> neginf = {});
 
 }  // namespace gpukit
