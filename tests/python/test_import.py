@@ -196,3 +196,8 @@ for name in ("matmul", "embedding", "moe"):
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_diffusion_says_that_it_is_out_of_scope():
+    with pytest.raises(ImportError, match="diffusion models are out of scope"):
+        importlib.import_module("pygpukit.diffusion")
