@@ -93,3 +93,15 @@ def test_text_helpers(capsys):
     assert human_bytes(512) == "512 B" and human_bytes(1536) == "1.5 KiB" and human_bytes(3 << 40) == "3.0 TiB"
     assert table([["a", "bb"], ["ccc", "d"]]) == "  a    bb\n  ccc  d"
     assert progress("x") is None
+
+
+@pytest.mark.parametrize("command", ["doctor", "info"])
+def test_lines_fit_80_columns(command):
+    done = subprocess.run(
+        [sys.executable, "-m", "pygpukit", command],
+        capture_output=True, text=True, timeout=120, env={**os.environ, "COLUMNS": "80"},
+    )  # fmt: skip
+    # One word, such as a path, stays whole.
+    wide = [line for line in done.stdout.splitlines() if len(line) > 80 and len(line.split()) > 1]
+    assert not wide, wide
+    assert done.stdout.count("cannot open shared object file") <= 2

@@ -8,7 +8,7 @@ from typing import Any
 from pygpukit import _core
 from pygpukit.cli import facts
 from pygpukit.cli.info import show_devices, show_libraries
-from pygpukit.cli.text import bold, green, human_bytes, red, yellow
+from pygpukit.cli.text import bold, green, human_bytes, red, wrapped, yellow
 
 __all__ = ["doctor", "problems"]
 
@@ -85,13 +85,17 @@ def doctor() -> int:
             )
     print(bold("Kernels"))
     cache, bundle = found["cache"], found["bundle"]
-    print(f"  cache: {'on' if cache['enabled'] else 'off'}, {cache['folder']}, {cache['entries']} entries, "
-          f"{human_bytes(cache['bytes'])} of {human_bytes(cache['max_bytes'])}")  # fmt: skip
-    print(f"  bundle: {bundle['path'] or bundle['reason']}")
+    print(wrapped(f"cache: {'on' if cache['enabled'] else 'off'}, {cache['folder']}, {cache['entries']} entries, "
+                  f"{human_bytes(cache['bytes'])} of {human_bytes(cache['max_bytes'])}"))  # fmt: skip
+    print(wrapped(f"bundle: {bundle['path'] or bundle['reason']}"))
     for line in not_bundled(found):
-        print(f"  {line}")
+        print(wrapped(line, 4 if line.startswith(" ") else 2))
+    listed = {library["reason"] for library in found["libraries"]}
     for serious, text, fix in faults:
-        print(f"{red('problem') if serious else yellow('note')}: {text}\n  fix: {fix}")
+        # What was looked for stands under Libraries already.
+        short = text.partition(":")[0] if text in listed else text
+        print(wrapped(f"{red('problem') if serious else yellow('note')}: {short}", 0))
+        print(wrapped(f"fix: {fix}"))
     if not faults:
         print(green("all good"))
     return 1 if any(serious for serious, _, _ in faults) else 0

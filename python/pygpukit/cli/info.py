@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from pygpukit.cli import facts
-from pygpukit.cli.text import bold, human_bytes, table
+from pygpukit.cli.text import bold, human_bytes, table, wrapped
 
 __all__ = ["info", "show_devices", "show_libraries"]
 
@@ -26,9 +26,9 @@ def show_devices(devices: list[dict[str, Any]]) -> None:
 def show_libraries(libraries: list[dict[str, Any]]) -> None:
     for library in libraries:
         if library["path"]:
-            print(f"  {library['name']} {library['version']}: {library['path']}")
+            print(wrapped(f"{library['name']} {library['version']}: {library['path']}"))
         else:
-            print(f"  {library['name']}: {library['reason']}")
+            print(wrapped(f"{library['name']}: {library['reason']}"))
 
 
 def info(as_json: bool) -> int:
@@ -49,13 +49,12 @@ def info(as_json: bool) -> int:
     print(bold("Kernels"))
     cache, bundle = all_facts["cache"], all_facts["bundle"]
     state = "on" if cache["enabled"] else f"off ({cache['reason']})"
-    print(f"  cache: {state}, {cache['folder']}, {cache['entries']} entries, {human_bytes(cache['bytes'])}")
-    print(f"  bundle: {bundle['path'] or bundle['reason']}")
-    print(
-        f"  modules: {', '.join(f'{count} {origin}' for origin, count in all_facts['kernel_modules'].items()) or 'none'}"
-    )
+    print(wrapped(f"cache: {state}, {cache['folder']}, {cache['entries']} entries, {human_bytes(cache['bytes'])}"))
+    print(wrapped(f"bundle: {bundle['path'] or bundle['reason']}"))
+    modules = ", ".join(f"{count} {origin}" for origin, count in all_facts["kernel_modules"].items())
+    print(wrapped(f"modules: {modules or 'none'}"))
     print(bold("Environment"))
     for variable in all_facts["environment"]:
         value = variable["value"] if variable["value"] is not None else "(not set)"
-        print(f"  {variable['name']}={value}")
+        print(wrapped(f"{variable['name']}={value}"))
     return 0

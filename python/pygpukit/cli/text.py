@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 
-__all__ = ["bold", "coloured", "faint", "green", "human_bytes", "progress", "red", "table", "yellow"]
+__all__ = ["bold", "coloured", "faint", "green", "human_bytes", "progress", "red", "table", "wrapped", "yellow"]
 
 
 def coloured() -> bool:
@@ -36,6 +38,15 @@ def yellow(text: str) -> str:
 
 def red(text: str) -> str:
     return _paint("31", text)
+
+
+def wrapped(text: str, indent: int = 2) -> str:
+    """The text in lines as wide as the terminal, later ones further in. Words, such as paths, stay whole."""
+    width = max(shutil.get_terminal_size().columns, 40)
+    return textwrap.fill(
+        text, width, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2),
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def human_bytes(count: int) -> str:
