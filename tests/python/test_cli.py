@@ -105,3 +105,15 @@ def test_lines_fit_80_columns(command):
     wide = [line for line in done.stdout.splitlines() if len(line) > 80 and len(line.split()) > 1]
     assert not wide, wide
     assert done.stdout.count("cannot open shared object file") <= 2
+
+
+COMMANDS = ("", "audio", "bench", "cache", "chat", "demo", "doctor", "info", "simulate", "speak", "top", "transcribe")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_80_columns(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    shown = capsys.readouterr().out
+    assert shown and not [line for line in shown.splitlines() if len(line) > 80]

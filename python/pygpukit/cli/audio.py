@@ -17,8 +17,9 @@ examples:
   pygpukit audio info speech.wav
   pygpukit audio plot speech.wav -o speech.svg
 
-plot draws the waveform, the log-mel spectrum and the pitch of the mean of all channels. Files other than WAV need
-soundfile."""
+plot draws the waveform, the log-mel spectrum and the pitch of the mean of all
+channels. Files other than WAV need soundfile.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,14 +14,18 @@ if TYPE_CHECKING:
 __all__ = ["EPILOG", "add_arguments", "bench"]
 
 EPILOG = """\
-Without a selection gemm and gemv run. Times are GPU times of a graph of calls that goes through copies of the inputs no
-cache holds, contenders in turns; on the CPU they are the host clock's, and the sizes are small. Every result is checked
-against float64. Ratios to peers are their time by ours: above 1, ours is faster.
+Without a selection gemm and gemv run. Times are GPU times of a graph of calls
+that goes through copies of the inputs no cache holds, contenders in turns; on
+the CPU they are the host clock's, and the sizes are small. Every result is
+checked against float64. Ratios to peers are their time by ours: above 1, ours
+is faster.
 
---llm is timed by the host's clock, each token waited for; its tokens are checked against steps without graphs. Its peers
-are transformers' generate and, on a GPU, transformers' step compiled over a static cache in a captured graph.
+--llm is timed by the host's clock, each token waited for; its tokens are
+checked against steps without graphs. Its peers are transformers' generate and,
+on a GPU, transformers' step compiled over a static cache in a captured graph.
 
-Exit codes: 0 good; 1 a wrong result, or a regression with --fail-on-regression; 2 usage.
+Exit codes: 0 good; 1 a wrong result, or a regression with
+--fail-on-regression; 2 usage.
 """
 
 

@@ -18,9 +18,10 @@ __all__ = ["EPILOG", "chat"]
 EPILOG = """\
 Lines that begin with a slash are commands:
   /reset        forget the conversation
-  /system TEXT  what the model is told before all; begins anew. Without TEXT nothing
+  /system TEXT  what the model is told before all; begins anew; no TEXT: nothing
   /quit         end, as the end of the input does
-Ctrl-C stops an answer and keeps what there is of it."""
+Ctrl-C stops an answer and keeps what there is of it.
+"""
 
 
 class Conversation:

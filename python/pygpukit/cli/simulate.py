@@ -14,16 +14,20 @@ FILE is JSON:
     {"name": "two tenants",
      "scheduler": {"aging": 1000, "max_overtakes": 64},
      "devices":  [{"name": "gpu", "memory": "16 GiB", "streams": 2}],
-     "contexts": [{"name": "chat", "memory_request": "8 GiB", "memory_limit": "8 GiB", "priority": 5},
+     "contexts": [{"name": "chat", "priority": 5,
+                   "memory_request": "8 GiB", "memory_limit": "8 GiB"},
                   {"name": "batch"}],
-     "tasks":    [{"id": "answer", "context": "chat", "arrival_ms": 1, "duration_ms": 4, "memory": "2 GiB",
-                   "deadline_ms": 20, "after": ["load"]},
+     "tasks":    [{"id": "answer", "context": "chat", "arrival_ms": 1,
+                   "duration_ms": 4, "memory": "2 GiB", "deadline_ms": 20,
+                   "after": ["load"]},
                   {"id": "load", "context": "chat", "duration_ms": 2},
-                  {"id": "job", "context": "batch", "duration_ms": 5, "memory": "6 GiB", "count": 4, "every_ms": 1}]}
+                  {"id": "job", "context": "batch", "duration_ms": 5,
+                   "memory": "6 GiB", "count": 4, "every_ms": 1}]}
 
-The class of a context follows from request and limit: equal is guaranteed, neither is best effort, else burstable.
-Tasks may also have "priority", "policy" ("priority", "fifo", "sjf") and "fails". Nothing runs on a device; the clock
-is virtual, so the same file always gives the same output.
+The class of a context follows from request and limit: equal is guaranteed,
+neither is best effort, else burstable. Tasks may also have "priority",
+"policy" ("priority", "fifo", "sjf") and "fails". Nothing runs on a device; the
+clock is virtual, so the same file always gives the same output.
 """
 
 

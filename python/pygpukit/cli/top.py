@@ -16,10 +16,12 @@ EPILOG = """\
 The program to look at publishes its state:
 
     from pygpukit import runtime
-    runtime.publish_snapshot()            # or publish_snapshot("state.json", interval_s=0.5)
+    runtime.publish_snapshot()
+    # or: runtime.publish_snapshot("state.json", interval_s=0.5)
 
-Without a path the file lies in the user's cache folder (pygpukit/run/PID.json), where this command finds it, the
-freshest first. Ctrl+C ends the command. NO_COLOR turns colours off.
+Without a path the file lies in the user's cache folder
+(pygpukit/run/PID.json), where this command finds it, the freshest first.
+Ctrl+C ends the command. NO_COLOR turns colours off.
 """
 
 

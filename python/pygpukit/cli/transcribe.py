@@ -23,8 +23,9 @@ examples:
   pygpukit transcribe one.wav two.wav --format vtt -o subtitles
   pygpukit transcribe interview.flac --language ja --task translate --stream
 
-Nothing is downloaded: --model is a folder, or the name of a model in the Hugging Face cache of this disk.
-Files other than WAV need soundfile."""
+Nothing is downloaded: --model is a folder, or the name of a model in the
+Hugging Face cache of this disk. Files other than WAV need soundfile.
+"""
 
 # Tried in turn where a text repeats itself or is unlikely.
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
