@@ -148,6 +148,7 @@ from pygpukit.jit import (
 
 # After the star above, which brings the extension's own sub-modules of these names.
 import pygpukit.fft as fft  # type: ignore[no-redef]  # noqa: F401  # isort: skip
+import pygpukit.linalg as linalg  # type: ignore[no-redef]  # noqa: F401  # isort: skip
 import pygpukit.random as random  # type: ignore[no-redef]  # noqa: F401  # isort: skip
 
 if _TYPE_CHECKING:

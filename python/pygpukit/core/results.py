@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pygpukit import GPUArray
 
-__all__ = ["UniqueAll", "UniqueCounts", "UniqueInverse"]
+__all__ = [
+    "EighResult",
+    "QRResult",
+    "SVDResult",
+    "SlogdetResult",
+    "UniqueAll",
+    "UniqueCounts",
+    "UniqueInverse",
+]
 
 
 class UniqueAll(NamedTuple):
@@ -25,3 +33,24 @@ class UniqueCounts(NamedTuple):
 class UniqueInverse(NamedTuple):
     values: GPUArray
     inverse_indices: GPUArray
+
+
+class EighResult(NamedTuple):
+    eigenvalues: GPUArray
+    eigenvectors: GPUArray
+
+
+class QRResult(NamedTuple):
+    Q: GPUArray
+    R: GPUArray
+
+
+class SlogdetResult(NamedTuple):
+    sign: GPUArray
+    logabsdet: GPUArray
+
+
+class SVDResult(NamedTuple):
+    U: GPUArray
+    S: GPUArray
+    Vh: GPUArray

@@ -1,0 +1,102 @@
+// One block factors one matrix after another, each in shared memory where it fits, else in its piece of `work`.
+#pragma once
+#include "gpukit/ops/common/half.cuh"
+#include "gpukit/ops/linalg/orthogonal.cuh"
+
+namespace gpukit::linalg {
+
+inline constexpr int kFactorThreads = 512;
+
+struct Block {
+  GPUKIT_DEVICE int64_t row() const { return threadIdx.y; }
+  GPUKIT_DEVICE int64_t rows() const { return blockDim.y; }
+  GPUKIT_DEVICE int64_t col() const { return threadIdx.x; }
+  GPUKIT_DEVICE int64_t cols() const { return blockDim.x; }
+  GPUKIT_DEVICE int64_t lane() const { return threadIdx.y * blockDim.x + threadIdx.x; }
+  GPUKIT_DEVICE int64_t lanes() const { return blockDim.x * blockDim.y; }
+  GPUKIT_DEVICE bool wanted() const { return true; }
+  GPUKIT_DEVICE void sync() const { __syncthreads(); }
+};
+
+/// The type a kernel computes in, of the same layout as the type it is named by.
+template <typename T>
+struct Computed {
+  using type = T;
+};
+template <typename R>
+struct Computed<complex<R>> {
+  using type = Pair<R>;
+};
+
+extern __shared__ __align__(16) unsigned char factor_shared[];
+
+/// Calls f(matrix, work memory) for each matrix of this block.
+template <typename T, typename F>
+GPUKIT_DEVICE void each_matrix(T* work, const FactorParams& p, F&& f) {
+  using W = typename Computed<T>::type;
+  W* memory = p.in_shared ? reinterpret_cast<W*>(factor_shared) : reinterpret_cast<W*>(work) + blockIdx.x * p.work;
+  for (int64_t i = blockIdx.x; i < p.batch; i += gridDim.x) {
+    f(i, memory);
+    __syncthreads();
+  }
+}
+template <typename T>
+GPUKIT_DEVICE typename Computed<T>::type* piece(T* all, int64_t at) {
+  return all == nullptr ? nullptr : reinterpret_cast<typename Computed<T>::type*>(all) + at;
+}
+template <typename T>
+GPUKIT_DEVICE const typename Computed<T>::type* piece(const T* all, int64_t at) {
+  return all == nullptr ? nullptr : reinterpret_cast<const typename Computed<T>::type*>(all) + at;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kFactorThreads) cholesky(T* out, const T* x, T* work, FactorParams p) {
+  using W = typename Computed<T>::type;
+  each_matrix(work, p, [&](int64_t i, W* memory) {
+    cholesky_matrix<W>(Block{}, piece(out, i * p.n * p.n), piece(x, i * p.n * p.n), memory, p);
+  });
+}
+template <typename T>
+__global__ void __launch_bounds__(kFactorThreads) solve(T* out, const T* x, const T* b, T* work, FactorParams p) {
+  using W = typename Computed<T>::type;
+  each_matrix(work, p, [&](int64_t i, W* memory) {
+    solve_matrix<W>(Block{}, piece(out, i * p.n * p.k), piece(x, i * p.n * p.n), piece(b, i * p.n * p.k), memory, p);
+  });
+}
+template <typename T>
+__global__ void __launch_bounds__(kFactorThreads)
+    determinants(T* det, T* sign, Real<typename Computed<T>::type>* logarithm, const T* x, T* work, FactorParams p) {
+  using W = typename Computed<T>::type;
+  each_matrix(work, p, [&](int64_t i, W* memory) {
+    determinant<W>(Block{}, piece(det, i), piece(sign, i), logarithm == nullptr ? nullptr : logarithm + i,
+                   piece(x, i * p.n * p.n), memory, p);
+  });
+}
+template <typename T>
+__global__ void __launch_bounds__(kFactorThreads) qr(T* q, T* r, const T* x, T* work, FactorParams p) {
+  using W = typename Computed<T>::type;
+  each_matrix(work, p, [&](int64_t i, W* memory) {
+    qr_matrix<W>(Block{}, piece(q, i * p.m * p.k), piece(r, i * p.k * p.n), piece(x, i * p.m * p.n), memory, p);
+  });
+}
+template <typename T>
+__global__ void __launch_bounds__(kFactorThreads)
+    eigh(Real<typename Computed<T>::type>* values, T* vectors, const T* x, T* work, FactorParams p) {
+  using W = typename Computed<T>::type;
+  each_matrix(work, p, [&](int64_t i, W* memory) {
+    eigh_matrix<W>(Block{}, values + i * p.n, piece(vectors, i * p.n * p.n), piece(x, i * p.n * p.n), memory, p);
+  });
+}
+template <typename T>
+__global__ void __launch_bounds__(kFactorThreads)
+    svd(Real<typename Computed<T>::type>* values, T* u, T* vh, const T* x, T* work, FactorParams p) {
+  using W = typename Computed<T>::type;
+  const int64_t shorter = p.m < p.n ? p.m : p.n;
+  const int64_t of_u = p.m * (p.m < p.n ? p.m : p.k), of_vh = p.n * (p.m < p.n ? p.k : p.n);
+  each_matrix(work, p, [&](int64_t i, W* memory) {
+    svd_matrix<W>(Block{}, values + i * shorter, piece(u, i * of_u), piece(vh, i * of_vh), piece(x, i * p.m * p.n),
+                  memory, p);
+  });
+}
+
+}  // namespace gpukit::linalg
