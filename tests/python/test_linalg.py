@@ -329,6 +329,32 @@ def test_a_matrix_does_not_depend_on_its_batch(device):
         assert call(up(x)).to_numpy().tobytes() == whole.tobytes()
 
 
+CAPTURED = {
+    "cholesky": lambda x, out: gp.linalg.cholesky(x, out=out),
+    "det": lambda x, out: gp.linalg.det(x, out=out),
+    "inv": lambda x, out: gp.linalg.inv(x, out=out),
+    "solve": lambda x, out: gp.linalg.solve(x, x.mT, out=out),
+    "eigvalsh": lambda x, out: gp.linalg.eigvalsh(x, out=out),
+    "svdvals": lambda x, out: gp.linalg.svdvals(x.mT, out=out),
+}
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_replays_are_eager_calls(device, name):
+    call = CAPTURED[name]
+    x, other = (up(definite((2, 4, 4), "float32") * factor) for factor in (np.float32(1), np.float32(3)))
+    first = call(x, None)
+    out = gp.zeros(first.shape, dtype="float32")
+    graph = gp.CudaGraph()
+    with graph.capture():
+        assert call(x, out) is out
+    for values in (x, other):
+        gp.copy_to(up(values.to_numpy()), x)
+        graph.replay()
+        assert out.to_numpy().tobytes() == call(x, None).to_numpy().tobytes()
+    assert out.to_numpy().tobytes() != first.to_numpy().tobytes()
+
+
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
 def test_larger_matrices(device, dtype):
     n = 24 if str(device).startswith("cuda") else 150

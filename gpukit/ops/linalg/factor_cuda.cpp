@@ -32,7 +32,7 @@ Plan make_plan(const FactorParams& p, int64_t bytes) {
   const int64_t fit = plan.in_shared ? kMaxBlocks : std::max<int64_t>(1, kWorkBytes / bytes);
   plan.config.grid_x = static_cast<unsigned>(std::min({p.batch, fit, kMaxBlocks}));
   plan.config.block_x = 32;
-  plan.config.block_y = side <= 8 ? 1 : side <= 16 ? 2 : side <= 32 ? 4 : side <= 64 ? 8 : 16;
+  plan.config.block_y = side <= 8 ? 1 : side <= 16 ? 2 : side <= 32 ? 4 : 8;
   plan.config.shared_bytes = plan.in_shared ? static_cast<unsigned>(bytes) : 0;
   return plan;
 }

@@ -5,7 +5,7 @@
 
 namespace gpukit::linalg {
 
-inline constexpr int kFactorThreads = 512;
+inline constexpr int kFactorThreads = 256;
 
 struct Block {
   GPUKIT_DEVICE int64_t row() const { return threadIdx.y; }
