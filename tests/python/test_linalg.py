@@ -330,28 +330,28 @@ def test_a_matrix_does_not_depend_on_its_batch(device):
 
 
 CAPTURED = {
-    "cholesky": lambda x, out: gp.linalg.cholesky(x, out=out),
-    "det": lambda x, out: gp.linalg.det(x, out=out),
-    "inv": lambda x, out: gp.linalg.inv(x, out=out),
-    "solve": lambda x, out: gp.linalg.solve(x, x.mT, out=out),
-    "eigvalsh": lambda x, out: gp.linalg.eigvalsh(x, out=out),
-    "svdvals": lambda x, out: gp.linalg.svdvals(x.mT, out=out),
+    "cholesky": lambda x, right, out: gp.linalg.cholesky(x, out=out),
+    "det": lambda x, right, out: gp.linalg.det(x, out=out),
+    "inv": lambda x, right, out: gp.linalg.inv(x, out=out),
+    "solve": lambda x, right, out: gp.linalg.solve(x, right, out=out),
+    "eigvalsh": lambda x, right, out: gp.linalg.eigvalsh(x, out=out),
+    "svdvals": lambda x, right, out: gp.linalg.svdvals(x.mT, out=out),
 }
 
 
 @pytest.mark.parametrize("name", CAPTURED)
 def test_replays_are_eager_calls(device, name):
-    call = CAPTURED[name]
+    call, right = CAPTURED[name], up(np.ones((4, 2), "float32"))
     x, other = (up(definite((2, 4, 4), "float32") * factor) for factor in (np.float32(1), np.float32(3)))
-    first = call(x, None)
+    first = call(x, right, None)
     out = gp.zeros(first.shape, dtype="float32")
     graph = gp.CudaGraph()
     with graph.capture():
-        assert call(x, out) is out
+        assert call(x, right, out) is out
     for values in (x, other):
         gp.copy_to(up(values.to_numpy()), x)
         graph.replay()
-        assert out.to_numpy().tobytes() == call(x, None).to_numpy().tobytes()
+        assert out.to_numpy().tobytes() == call(x, right, None).to_numpy().tobytes()
     assert out.to_numpy().tobytes() != first.to_numpy().tobytes()
 
 

@@ -30,15 +30,10 @@ struct Computed<complex<R>> {
 
 extern __shared__ __align__(16) unsigned char factor_shared[];
 
-/// Calls f(matrix, work memory) for each matrix of this block.
-template <typename T, typename F>
-GPUKIT_DEVICE void each_matrix(T* work, const FactorParams& p, F&& f) {
+template <typename T>
+GPUKIT_DEVICE typename Computed<T>::type* work_memory(T* work, const FactorParams& p) {
   using W = typename Computed<T>::type;
-  W* memory = p.in_shared ? reinterpret_cast<W*>(factor_shared) : reinterpret_cast<W*>(work) + blockIdx.x * p.work;
-  for (int64_t i = blockIdx.x; i < p.batch; i += gridDim.x) {
-    f(i, memory);
-    __syncthreads();
-  }
+  return p.in_shared ? reinterpret_cast<W*>(factor_shared) : reinterpret_cast<W*>(work) + blockIdx.x * p.work;
 }
 template <typename T>
 GPUKIT_DEVICE typename Computed<T>::type* piece(T* all, int64_t at) {
@@ -52,40 +47,50 @@ GPUKIT_DEVICE const typename Computed<T>::type* piece(const T* all, int64_t at) 
 template <typename T>
 __global__ void __launch_bounds__(kFactorThreads) cholesky(T* out, const T* x, T* work, FactorParams p) {
   using W = typename Computed<T>::type;
-  each_matrix(work, p, [&](int64_t i, W* memory) {
+  W* memory = work_memory(work, p);
+  for (int64_t i = blockIdx.x; i < p.batch; i += gridDim.x) {
     cholesky_matrix<W>(Block{}, piece(out, i * p.n * p.n), piece(x, i * p.n * p.n), memory, p);
-  });
+    __syncthreads();
+  }
 }
 template <typename T>
 __global__ void __launch_bounds__(kFactorThreads) solve(T* out, const T* x, const T* b, T* work, FactorParams p) {
   using W = typename Computed<T>::type;
-  each_matrix(work, p, [&](int64_t i, W* memory) {
+  W* memory = work_memory(work, p);
+  for (int64_t i = blockIdx.x; i < p.batch; i += gridDim.x) {
     solve_matrix<W>(Block{}, piece(out, i * p.n * p.k), piece(x, i * p.n * p.n), piece(b, i * p.n * p.k), memory, p);
-  });
+    __syncthreads();
+  }
 }
 template <typename T>
 __global__ void __launch_bounds__(kFactorThreads)
     determinants(T* det, T* sign, Real<typename Computed<T>::type>* logarithm, const T* x, T* work, FactorParams p) {
   using W = typename Computed<T>::type;
-  each_matrix(work, p, [&](int64_t i, W* memory) {
+  W* memory = work_memory(work, p);
+  for (int64_t i = blockIdx.x; i < p.batch; i += gridDim.x) {
     determinant<W>(Block{}, piece(det, i), piece(sign, i), logarithm == nullptr ? nullptr : logarithm + i,
                    piece(x, i * p.n * p.n), memory, p);
-  });
+    __syncthreads();
+  }
 }
 template <typename T>
 __global__ void __launch_bounds__(kFactorThreads) qr(T* q, T* r, const T* x, T* work, FactorParams p) {
   using W = typename Computed<T>::type;
-  each_matrix(work, p, [&](int64_t i, W* memory) {
+  W* memory = work_memory(work, p);
+  for (int64_t i = blockIdx.x; i < p.batch; i += gridDim.x) {
     qr_matrix<W>(Block{}, piece(q, i * p.m * p.k), piece(r, i * p.k * p.n), piece(x, i * p.m * p.n), memory, p);
-  });
+    __syncthreads();
+  }
 }
 template <typename T>
 __global__ void __launch_bounds__(kFactorThreads)
     eigh(Real<typename Computed<T>::type>* values, T* vectors, const T* x, T* work, FactorParams p) {
   using W = typename Computed<T>::type;
-  each_matrix(work, p, [&](int64_t i, W* memory) {
+  W* memory = work_memory(work, p);
+  for (int64_t i = blockIdx.x; i < p.batch; i += gridDim.x) {
     eigh_matrix<W>(Block{}, values + i * p.n, piece(vectors, i * p.n * p.n), piece(x, i * p.n * p.n), memory, p);
-  });
+    __syncthreads();
+  }
 }
 template <typename T>
 __global__ void __launch_bounds__(kFactorThreads)
@@ -93,10 +98,12 @@ __global__ void __launch_bounds__(kFactorThreads)
   using W = typename Computed<T>::type;
   const int64_t shorter = p.m < p.n ? p.m : p.n;
   const int64_t of_u = p.m * (p.m < p.n ? p.m : p.k), of_vh = p.n * (p.m < p.n ? p.k : p.n);
-  each_matrix(work, p, [&](int64_t i, W* memory) {
+  W* memory = work_memory(work, p);
+  for (int64_t i = blockIdx.x; i < p.batch; i += gridDim.x) {
     svd_matrix<W>(Block{}, values + i * shorter, piece(u, i * of_u), piece(vh, i * of_vh), piece(x, i * p.m * p.n),
                   memory, p);
-  });
+    __syncthreads();
+  }
 }
 
 }  // namespace gpukit::linalg

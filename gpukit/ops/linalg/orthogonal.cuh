@@ -131,8 +131,11 @@ GPUKIT_DEVICE void qr_matrix(Team t, T* q, T* r, const T* x, W* a, const FactorP
 /// two has no partner.
 GPUKIT_DEVICE bool meet(int64_t n, int64_t round, int64_t slot, int64_t& p, int64_t& q) {
   const int64_t ring = 2 * pairs_of(n) - 1;
-  const int64_t a = slot == 0 ? ring : (round + slot) % ring;
-  const int64_t b = slot == 0 ? round : (round + ring - slot) % ring;
+  int64_t a = ring, b = round;
+  if (slot != 0) {
+    a = round + slot < ring ? round + slot : round + slot - ring;
+    b = round >= slot ? round - slot : round + ring - slot;
+  }
   p = a < b ? a : b;
   q = a < b ? b : a;
   return q < n;
