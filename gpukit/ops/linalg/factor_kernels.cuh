@@ -45,7 +45,7 @@ GPUKIT_DEVICE const typename Computed<T>::type* piece(const T* all, int64_t at) 
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kFactorThreads) cholesky(T* out, const T* x, T* work, FactorParams p) {
+__global__ void __launch_bounds__(kFactorThreads, 1) cholesky(T* out, const T* x, T* work, FactorParams p) {
   using W = typename Computed<T>::type;
   W* memory = work_memory(work, p);
   for (int64_t i = blockIdx.x; i < p.batch; i += gridDim.x) {
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kFactorThreads) cholesky(T* out, const T* x, T
   }
 }
 template <typename T>
-__global__ void __launch_bounds__(kFactorThreads) solve(T* out, const T* x, const T* b, T* work, FactorParams p) {
+__global__ void __launch_bounds__(kFactorThreads, 1) solve(T* out, const T* x, const T* b, T* work, FactorParams p) {
   using W = typename Computed<T>::type;
   W* memory = work_memory(work, p);
   for (int64_t i = blockIdx.x; i < p.batch; i += gridDim.x) {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kFactorThreads) solve(T* out, const T* x, cons
   }
 }
 template <typename T>
-__global__ void __launch_bounds__(kFactorThreads)
+__global__ void __launch_bounds__(kFactorThreads, 1)
     determinants(T* det, T* sign, Real<typename Computed<T>::type>* logarithm, const T* x, T* work, FactorParams p) {
   using W = typename Computed<T>::type;
   W* memory = work_memory(work, p);
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kFactorThreads)
   }
 }
 template <typename T>
-__global__ void __launch_bounds__(kFactorThreads) qr(T* q, T* r, const T* x, T* work, FactorParams p) {
+__global__ void __launch_bounds__(kFactorThreads, 1) qr(T* q, T* r, const T* x, T* work, FactorParams p) {
   using W = typename Computed<T>::type;
   W* memory = work_memory(work, p);
   for (int64_t i = blockIdx.x; i < p.batch; i += gridDim.x) {
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kFactorThreads) qr(T* q, T* r, const T* x, T* 
   }
 }
 template <typename T>
-__global__ void __launch_bounds__(kFactorThreads)
+__global__ void __launch_bounds__(kFactorThreads, 1)
     eigh(Real<typename Computed<T>::type>* values, T* vectors, const T* x, T* work, FactorParams p) {
   using W = typename Computed<T>::type;
   W* memory = work_memory(work, p);
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kFactorThreads)
   }
 }
 template <typename T>
-__global__ void __launch_bounds__(kFactorThreads)
+__global__ void __launch_bounds__(kFactorThreads, 1)
     svd(Real<typename Computed<T>::type>* values, T* u, T* vh, const T* x, T* work, FactorParams p) {
   using W = typename Computed<T>::type;
   const int64_t shorter = p.m < p.n ? p.m : p.n;
