@@ -83,7 +83,7 @@ void bind_factorisations(nb::module_& m) {
         const linalg::Slogdet made = in_scope([&] { return linalg::slogdet(values); });
         return named("SlogdetResult", {&made.sign, &made.logabsdet});
       },
-      "x"_a, nb::sig("def slogdet(x: GPUArray) -> pygpukit.core.results.SlogdetResult"),
+      "x"_a, nb::sig("def slogdet(x: pygpukit._core.GPUArray) -> pygpukit.core.results.SlogdetResult"),
       "(sign, logabsdet) of determinants; 0 and -inf of a singular matrix.");
   bind_one<&linalg::inv>(m, "inv", "Inverses of square matrices. NaN where a matrix is singular.");
   m.def(
@@ -95,7 +95,7 @@ void bind_factorisations(nb::module_& m) {
       "x1"_a, "x2"_a, nb::kw_only(), "out"_a = nb::none(),
       "y of x1 @ y = x2. x2 is a vector when it is 1-D, else matrices. NaN where x1 is singular.");
   m.def("qr", &qr_py, "x"_a, nb::kw_only(), "mode"_a = "reduced",
-        nb::sig("def qr(x: GPUArray, *, mode: str = 'reduced') -> pygpukit.core.results.QRResult"),
+        nb::sig("def qr(x: pygpukit._core.GPUArray, *, mode: str = 'reduced') -> pygpukit.core.results.QRResult"),
         "(Q, R): x = Q R, Q with orthonormal columns and R an upper triangle; mode is reduced or complete.");
   m.def(
       "eigh",
@@ -104,7 +104,7 @@ void bind_factorisations(nb::module_& m) {
         const linalg::Eigh made = in_scope([&] { return linalg::eigh(values); });
         return named("EighResult", {&made.values, &made.vectors});
       },
-      "x"_a, nb::sig("def eigh(x: GPUArray) -> pygpukit.core.results.EighResult"),
+      "x"_a, nb::sig("def eigh(x: pygpukit._core.GPUArray) -> pygpukit.core.results.EighResult"),
       "(eigenvalues, eigenvectors) of symmetric or Hermitian matrices: values ascending, vectors in columns. The lower "
       "triangle is read.");
   bind_one<&linalg::eigvalsh>(m, "eigvalsh", "The eigenvalues of eigh.");
@@ -116,7 +116,7 @@ void bind_factorisations(nb::module_& m) {
         return named("SVDResult", {&made.u, &made.s, &made.vh});
       },
       "x"_a, nb::kw_only(), "full_matrices"_a = true,
-      nb::sig("def svd(x: GPUArray, *, full_matrices: bool = True) -> pygpukit.core.results.SVDResult"),
+      nb::sig("def svd(x: pygpukit._core.GPUArray, *, full_matrices: bool = True) -> pygpukit.core.results.SVDResult"),
       "(U, S, Vh): x = U diag(S) Vh with S descending; U and Vh are square unless full_matrices is False.");
   bind_one<&linalg::svdvals>(m, "svdvals", "The singular values of svd.");
 }
