@@ -20,6 +20,7 @@ from pygpukit._core import (
     _tts as _tts,
     _voice as _voice,
     fft as fft,
+    linalg as linalg,
     random as random,
     runtime as runtime
 )
@@ -612,7 +613,7 @@ class GPUArray:
     def prod(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
         """Product over the axes, all by default."""
 
-    def mean(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
+    def mean(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
         """Mean over the axes, all by default."""
 
     def max(self, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, out: GPUArray | None = None) -> GPUArray:
@@ -649,9 +650,6 @@ class GPUArray:
     def cumprod(self, axis: SupportsIndex | None = None, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
         """Running products along an axis, or of the flattened array."""
 
-    def round(self, *, out: GPUArray | None = None) -> GPUArray:
-        """To the nearest integer, halves to the even one."""
-
     def conj(self, *, out: GPUArray | None = None) -> GPUArray:
         """The complex conjugate; real numbers are copied."""
 
@@ -662,6 +660,38 @@ class GPUArray:
 
     def argsort(self, axis: SupportsIndex | None = -1, *, descending: bool = False) -> GPUArray:
         """Where the elements of sort() come from."""
+
+    def take(self, indices: pygpukit.typing.IndicesLike, axis: SupportsIndex | None = None, *, out: GPUArray | None = None) -> GPUArray:
+        """
+        Slices along an axis at the indices; without an axis of the flattened array.
+        """
+
+    def repeat(self, repeats: pygpukit.typing.Ints, axis: SupportsIndex | None = None, *, out: GPUArray | None = None) -> GPUArray:
+        """Each element several times in a row."""
+
+    def round(self, decimals: SupportsIndex = 0, *, out: GPUArray | None = None) -> GPUArray:
+        """
+        To the nearest integer or to a number of decimals, halves to the even one.
+        """
+
+    def dot(self, x2: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+        """
+        The sum of products over the last axis and the last but one of x2, or its only one.
+        """
+
+    def nonzero(self) -> tuple[GPUArray, ...]:
+        """
+        Coordinates of the non-zero elements, one int64 array per axis. Waits for the device.
+        """
+
+    def swapaxes(self, axis1: int, axis2: int) -> GPUArray:
+        """A view with two axes exchanged."""
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> GPUArray:
+        """A view of the elements (i, i + offset) of two axes, as the last axis."""
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
+        """The sum of a diagonal of two axes."""
 
     def clip(self, min: pygpukit.typing.Operand | None = None, max: pygpukit.typing.Operand | None = None, *, out: GPUArray | None = None) -> GPUArray:
         """min(max(x, min), max); NaN comes through."""
@@ -682,6 +712,9 @@ class GPUArray:
         """Version 3, with the stream to wait for."""
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn: ...
+
+    def __array_function__(self, function: Any, types: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """A function of NumPy that is given an array calls ours of that name."""
 
     __array_ufunc__: None = None
 
@@ -1152,6 +1185,11 @@ def remainder(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GP
     a % b with the sign of b, as in Python. Integer remainder by zero is 0.
     """
 
+def mod(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    a % b with the sign of b, as in Python. Integer remainder by zero is 0.
+    """
+
 def floor_divide(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """a // b, rounded towards minus infinity. Integer division by zero is 0."""
 
@@ -1162,6 +1200,9 @@ def maximum(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUA
     """The larger of a and b; NaN in either comes through."""
 
 def atan2(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
+    """The angle of the point (b, a), in radians."""
+
+def arctan2(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
     """The angle of the point (b, a), in radians."""
 
 def hypot(a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
@@ -1263,9 +1304,6 @@ def floor(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def ceil(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Rounded towards plus infinity."""
 
-def round(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
-    """Rounded to the nearest integer, halves to the even one."""
-
 def trunc(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Rounded towards zero."""
 
@@ -1309,10 +1347,19 @@ def tan(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
 def asin(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Inverse sine. Float and complex dtypes; integers give float64."""
 
+def arcsin(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """Inverse sine. Float and complex dtypes; integers give float64."""
+
 def acos(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Inverse cosine. Float and complex dtypes; integers give float64."""
 
+def arccos(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """Inverse cosine. Float and complex dtypes; integers give float64."""
+
 def atan(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """Inverse tangent. Float and complex dtypes; integers give float64."""
+
+def arctan(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """Inverse tangent. Float and complex dtypes; integers give float64."""
 
 def sinh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
@@ -1326,12 +1373,27 @@ def asinh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     Inverse hyperbolic sine. Float and complex dtypes; integers give float64.
     """
 
+def arcsinh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    Inverse hyperbolic sine. Float and complex dtypes; integers give float64.
+    """
+
 def acosh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """
     Inverse hyperbolic cosine. Float and complex dtypes; integers give float64.
     """
 
+def arccosh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    Inverse hyperbolic cosine. Float and complex dtypes; integers give float64.
+    """
+
 def atanh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    Inverse hyperbolic tangent. Float and complex dtypes; integers give float64.
+    """
+
+def arctanh(a: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """
     Inverse hyperbolic tangent. Float and complex dtypes; integers give float64.
     """
@@ -1380,9 +1442,9 @@ def clamp(a: GPUArray, min_val: pygpukit.typing.Operand | None = None, max_val: 
 def clip(x: GPUArray, min: pygpukit.typing.Operand | None = None, max: pygpukit.typing.Operand | None = None, *, out: GPUArray | None = None) -> GPUArray:
     """The array standard's name of clamp."""
 
-def where(cond: GPUArray, a: pygpukit.typing.Operand, b: pygpukit.typing.Operand, *, out: GPUArray | None = None) -> GPUArray:
+def where(cond: GPUArray, a: pygpukit.typing.Operand = None, b: pygpukit.typing.Operand = None, *, out: GPUArray | None = None) -> Any:
     """
-    a where cond is not 0, else b. All three broadcast; a and b may be numbers.
+    a where cond is not 0, else b. All three broadcast; a and b may be numbers. Without a and b nonzero(cond).
     """
 
 def astype(x: GPUArray, dtype: pygpukit.typing.DTypeLike, *, copy: bool = True, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
@@ -1398,6 +1460,19 @@ def imag(x: GPUArray) -> GPUArray:
 
 def copy_to(src: GPUArray, dst: GPUArray) -> None:
     """Copies src into dst, which has the same dtype and as many elements."""
+
+def round(a: GPUArray, decimals: SupportsIndex = 0, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    Rounded to the nearest integer or to a number of decimals, halves to the even one.
+    """
+
+def nan_to_num(x: GPUArray, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> GPUArray:
+    """
+    Numbers in place of NaN and infinity, by default 0 and the largest and smallest number of the dtype.
+    """
+
+def copy(x: GPUArray) -> GPUArray:
+    """A row-major copy."""
 
 def embedding(table: GPUArray, ids: GPUArray, *, out: GPUArray | None = None) -> GPUArray:
     """table[ids]; ids are int32 or int64."""
@@ -1482,7 +1557,7 @@ def einsum(subscripts: str, *operands: GPUArray, out: GPUArray | None = None) ->
     A sum of products by Einstein's convention, such as einsum('bij,bjk->bik', a, b): any number of operands, '...', repeated labels. Contracted pair by pair in the order with the fewest multiplications.
     """
 
-def tensordot(x1: GPUArray, x2: GPUArray, *, axes: Any = 2, out: GPUArray | None = None) -> GPUArray:
+def tensordot(x1: GPUArray, x2: GPUArray, axes: Any = 2, *, out: GPUArray | None = None) -> GPUArray:
     """
     The sum of products over the last `axes` axes of x1 and the first ones of x2, or over the axes that a pair of sequences names.
     """
@@ -1533,6 +1608,23 @@ def hstack(arrays: pygpukit.typing.Arrays) -> GPUArray:
 
 def vstack(arrays: pygpukit.typing.Arrays) -> GPUArray:
     """Arrays joined along axis 0; 1-D ones are rows."""
+
+def dstack(arrays: pygpukit.typing.Arrays) -> GPUArray:
+    """
+    Arrays joined along axis 2; those of fewer axes get them as from atleast_3d.
+    """
+
+def atleast_1d(x: GPUArray) -> GPUArray:
+    """A view with axes of size 1 put in where there are fewer."""
+
+def atleast_2d(x: GPUArray) -> GPUArray:
+    """A view with axes of size 1 put in where there are fewer."""
+
+def atleast_3d(x: GPUArray) -> GPUArray:
+    """A view with axes of size 1 put in where there are fewer."""
+
+def apply_along_axis(*args: object, **kwargs: object) -> NoReturn:
+    """Not offered: raises UnsupportedError, which says what to use."""
 
 def meshgrid(*arrays: GPUArray, indexing: str = 'xy') -> list[GPUArray]:
     """
@@ -1675,8 +1767,10 @@ def pack(x: GPUArray) -> GPUArray:
     x in the layout that the matrix kernels of a GPU read fastest: the last axis dense, every row at a multiple of 16 bytes. x itself where it lies so, else a copy. For weights [n, k], codes and scales, once.
     """
 
-def transpose(a: GPUArray) -> GPUArray:
-    """The transposed view of a 2-D array."""
+def transpose(a: GPUArray, axes: pygpukit.typing.AxisLike | None = None) -> GPUArray:
+    """
+    The transposed view of a 2-D array, or a view with the axes in the given order.
+    """
 
 def scaled_matmul(a: GPUArray, b: GPUArray, scale_a: GPUArray | None = None, scale_b: GPUArray | None = None, *, zero_b: GPUArray | None = None, tensor_scale_a: GPUArray | None = None, tensor_scale_b: GPUArray | None = None, alpha: float = 1.0, bias: GPUArray | None = None, out_dtype: pygpukit.typing.DTypeLike | None = None, out_scale: GPUArray | None = None, kernel: str | None = None, out: GPUArray | None = None) -> GPUArray:
     """
@@ -1915,8 +2009,10 @@ def prod(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bo
     Product over the axes. Integers and bool give int64, unsigned ones uint64.
     """
 
-def mean(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, out: GPUArray | None = None) -> GPUArray:
-    """Mean over the axes. Integers give float64; no elements give NaN."""
+def mean(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, dtype: pygpukit.typing.DTypeLike | None = None, out: GPUArray | None = None) -> GPUArray:
+    """
+    Mean over the axes. Integers give float64; no elements give NaN. dtype: converted first.
+    """
 
 def max(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, out: GPUArray | None = None) -> GPUArray:
     """The largest element over the axes. NaN wins; no elements is an error."""
@@ -1986,6 +2082,31 @@ def nanvar(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: 
 def nanstd(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False, *, correction: float = 0.0, ddof: float | None = None) -> GPUArray:
     """Standard deviation over the axes of what is not NaN."""
 
+def nanmedian(a: GPUArray, axis: SupportsIndex | None = None, keepdims: bool = False) -> GPUArray:
+    """The median of what is not NaN; NaN where nothing is left."""
+
+def nanargmax(a: GPUArray, axis: SupportsIndex | None = None, keepdims: bool = False) -> GPUArray:
+    """
+    argmax over what is not NaN. Waits for the device; NaN alone is an error.
+    """
+
+def nanargmin(a: GPUArray, axis: SupportsIndex | None = None, keepdims: bool = False) -> GPUArray:
+    """
+    argmin over what is not NaN. Waits for the device; NaN alone is an error.
+    """
+
+def nanquantile(a: GPUArray, q: float | Sequence[float], axis: SupportsIndex | None = None, *, keepdims: bool = False, method: str = 'linear') -> GPUArray:
+    """quantile of what is not NaN; NaN where nothing is left."""
+
+def nanpercentile(a: GPUArray, q: float | Sequence[float], axis: SupportsIndex | None = None, *, keepdims: bool = False, method: str = 'linear') -> GPUArray:
+    """nanquantile of q in percent."""
+
+def nancumsum(a: GPUArray, axis: SupportsIndex | None = None, dtype: pygpukit.typing.DTypeLike | None = None) -> GPUArray:
+    """Running sums where NaN counts as 0."""
+
+def nancumprod(a: GPUArray, axis: SupportsIndex | None = None, dtype: pygpukit.typing.DTypeLike | None = None) -> GPUArray:
+    """Running products where NaN counts as 1."""
+
 def count_nonzero(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False) -> GPUArray:
     """How many elements over the axes are not zero, as int64."""
 
@@ -2006,12 +2127,12 @@ def diff(x: GPUArray, *, axis: int = -1, n: int = 1, prepend: GPUArray | None = 
 def log_softmax(input: GPUArray, axis: int = -1) -> GPUArray:
     """The logarithm of softmax along an axis, without overflow on the way."""
 
-def quantile(a: GPUArray, q: float | Sequence[float], axis: SupportsIndex | None = None, *, keepdims: bool = False) -> GPUArray:
+def quantile(a: GPUArray, q: float | Sequence[float], axis: SupportsIndex | None = None, *, keepdims: bool = False, method: str = 'linear') -> GPUArray:
     """
     The value below which a part q of the elements lies, between neighbours by a straight line.
     """
 
-def percentile(a: GPUArray, q: float | Sequence[float], axis: SupportsIndex | None = None, *, keepdims: bool = False) -> GPUArray:
+def percentile(a: GPUArray, q: float | Sequence[float], axis: SupportsIndex | None = None, *, keepdims: bool = False, method: str = 'linear') -> GPUArray:
     """quantile of q in percent."""
 
 def median(a: GPUArray, axis: SupportsIndex | None = None, keepdims: bool = False) -> GPUArray:
@@ -2022,10 +2143,13 @@ def bincount(x: GPUArray, *, minlength: int = 0) -> GPUArray:
     How often each of 0 .. max(x) occurs in a 1-D integer array. Waits for the device.
     """
 
-def histogram(a: GPUArray, bins: int | GPUArray = 10, range: tuple[float, float] | None | None = None) -> tuple[GPUArray, GPUArray]:
+def histogram(a: GPUArray, bins: int | GPUArray = 10, range: tuple[float, float] | None | None = None, *, density: bool = False) -> tuple[GPUArray, GPUArray]:
     """
-    (counts, edges) of equal bins over the range of a, or counts between given edges. Finding the range waits for the device.
+    (counts, edges) of equal bins over the range of a, or counts between given edges. Finding the range waits for the device. density: each count is divided by all of them and by the width of its bin.
     """
+
+def average(a: GPUArray, axis: pygpukit.typing.AxisLike | None = None, weights: GPUArray | None = None, *, keepdims: bool = False) -> GPUArray:
+    """The mean over the axes, or sum(a * weights) / sum(weights)."""
 
 def interp(x: GPUArray, xp: GPUArray, fp: GPUArray, *, left: float | None = None, right: float | None = None) -> GPUArray:
     """
@@ -2140,12 +2264,12 @@ def sample_topk_to_buf_ptr(logits: GPUArray, result_buf: GPUArray, random_val_bu
 def softmax(input: GPUArray, axis: SupportsIndex = -1, *, out: GPUArray | None = None) -> GPUArray:
     """exp(x) / sum(exp(x)) along an axis, safe for large x."""
 
-def sort(x: GPUArray, *, axis: SupportsIndex | None = -1, descending: bool = False, stable: bool = True, out: GPUArray | None = None) -> GPUArray:
+def sort(x: GPUArray, axis: SupportsIndex | None = -1, *, descending: bool = False, stable: bool = True, out: GPUArray | None = None) -> GPUArray:
     """
     x in order along an axis; axis=None flattens it. Stable; NaN comes last, or first when descending.
     """
 
-def argsort(x: GPUArray, *, axis: SupportsIndex | None = -1, descending: bool = False, stable: bool = True, out: GPUArray | None = None) -> GPUArray:
+def argsort(x: GPUArray, axis: SupportsIndex | None = -1, *, descending: bool = False, stable: bool = True, out: GPUArray | None = None) -> GPUArray:
     """Where the elements of sort() come from, as int64."""
 
 def topk(x: GPUArray, k: SupportsIndex, *, axis: SupportsIndex = -1, largest: bool = True) -> tuple[GPUArray, GPUArray]:
@@ -2153,7 +2277,7 @@ def topk(x: GPUArray, k: SupportsIndex, *, axis: SupportsIndex = -1, largest: bo
     (values, indices) of the k largest elements along an axis in order; largest=False gives the smallest.
     """
 
-def searchsorted(x1: GPUArray, x2: GPUArray, *, side: str = 'left', sorter: GPUArray | None = None, out: GPUArray | None = None) -> GPUArray:
+def searchsorted(x1: GPUArray, x2: pygpukit.typing.Operand, *, side: str = 'left', sorter: GPUArray | None = None, out: GPUArray | None = None) -> GPUArray:
     """
     Where each of x2 would go into the 1-D x1 to keep it in order, as int64. sorter is an argsort of x1.
     """
@@ -2178,9 +2302,9 @@ def unique_values(x: GPUArray) -> GPUArray:
     The different values in order; every NaN is one of its own. Waits for the device.
     """
 
-def unique(x: GPUArray) -> GPUArray:
+def unique(x: GPUArray, *, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False) -> Any:
     """
-    The different values in order; every NaN is one of its own. Waits for the device.
+    unique_values(x), or with any of the others a tuple of it, the first indices, the inverse and the counts.
     """
 
 def isin(x1: GPUArray, x2: GPUArray, *, invert: bool = False) -> GPUArray:

@@ -2,6 +2,8 @@
 
 from typing import SupportsIndex
 
+import pygpukit.typing
+
 
 class Pronunciation:
     """What Phonemizer says about a text."""
@@ -28,8 +30,17 @@ class Phonemizer:
     def __init__(self, gold: str = '', silver: str = '', lang: str = 'a') -> None:
         """Paths of the lexicons; an empty one is left out."""
 
-    def __call__(self, text: str) -> Pronunciation:
+    def __call__(self, text: str, normalize: bool = True) -> Pronunciation:
         """The pronunciation of a text."""
+
+def find_lexicons(model: pygpukit.typing.PathLike, folder: pygpukit.typing.PathLike | None | None = None) -> tuple[str, str]:
+    """Paths of the gold and the silver lexicon, empty for none."""
+
+def espeak_clauses(text: str, normalize: bool = True) -> tuple[list[tuple[str, bool]], list[str]]:
+    """Words to be said (True) and what stays (False), and what is skipped."""
+
+def phonemes_of_espeak(ipa: str, lang: str = 'a') -> str:
+    """The IPA of espeak-ng in Kokoro's alphabet."""
 
 def normalize_text(text: str) -> str:
     """
