@@ -77,6 +77,7 @@ inline constexpr unsigned max(unsigned a, int b) { return max(a, static_cast<uns
   extern "C" double name(double, double) noexcept; \
   extern "C" float name##f(float, float) noexcept; \
   inline float name(float a, float b) { return name##f(a, b); }
+// clang-format off
 EMULATOR_MATH1(sqrt)
 EMULATOR_MATH1(cbrt)
 EMULATOR_MATH1(exp)
@@ -86,17 +87,44 @@ EMULATOR_MATH1(exp10)
 EMULATOR_MATH1(log)
 EMULATOR_MATH1(log2)
 EMULATOR_MATH1(log10)
-EMULATOR_MATH1(log1p) EMULATOR_MATH1(sin) EMULATOR_MATH1(cos) EMULATOR_MATH1(tan) EMULATOR_MATH1(asin)
-    EMULATOR_MATH1(acos) EMULATOR_MATH1(atan) EMULATOR_MATH1(sinh) EMULATOR_MATH1(cosh) EMULATOR_MATH1(tanh)
-        EMULATOR_MATH1(asinh) EMULATOR_MATH1(acosh) EMULATOR_MATH1(atanh) EMULATOR_MATH1(erf) EMULATOR_MATH1(erfc)
-            EMULATOR_MATH1(lgamma) EMULATOR_MATH1(tgamma) EMULATOR_MATH1(floor) EMULATOR_MATH1(ceil)
-                EMULATOR_MATH1(trunc) EMULATOR_MATH1(round) EMULATOR_MATH1(rint) EMULATOR_MATH1(nearbyint)
-                    EMULATOR_MATH1(fabs) EMULATOR_MATH2(pow) EMULATOR_MATH2(atan2) EMULATOR_MATH2(hypot)
-                        EMULATOR_MATH2(fmod) EMULATOR_MATH2(fmin) EMULATOR_MATH2(fmax) EMULATOR_MATH2(copysign)
-                            EMULATOR_MATH2(nextafter) EMULATOR_MATH2(remainder) EMULATOR_MATH2(fdim)
+EMULATOR_MATH1(log1p)
+EMULATOR_MATH1(sin)
+EMULATOR_MATH1(cos)
+EMULATOR_MATH1(tan)
+EMULATOR_MATH1(asin)
+EMULATOR_MATH1(acos)
+EMULATOR_MATH1(atan)
+EMULATOR_MATH1(sinh)
+EMULATOR_MATH1(cosh)
+EMULATOR_MATH1(tanh)
+EMULATOR_MATH1(asinh)
+EMULATOR_MATH1(acosh)
+EMULATOR_MATH1(atanh)
+EMULATOR_MATH1(erf)
+EMULATOR_MATH1(erfc)
+EMULATOR_MATH1(lgamma)
+EMULATOR_MATH1(tgamma)
+EMULATOR_MATH1(floor)
+EMULATOR_MATH1(ceil)
+EMULATOR_MATH1(trunc)
+EMULATOR_MATH1(round)
+EMULATOR_MATH1(rint)
+EMULATOR_MATH1(nearbyint)
+EMULATOR_MATH1(fabs)
+EMULATOR_MATH2(pow)
+EMULATOR_MATH2(atan2)
+EMULATOR_MATH2(hypot)
+EMULATOR_MATH2(fmod)
+EMULATOR_MATH2(fmin)
+EMULATOR_MATH2(fmax)
+EMULATOR_MATH2(copysign)
+EMULATOR_MATH2(nextafter)
+EMULATOR_MATH2(remainder)
+EMULATOR_MATH2(fdim)
+// clang-format on
 #undef EMULATOR_MATH1
 #undef EMULATOR_MATH2
-                                extern "C" double fma(double, double, double) noexcept;
+extern "C" double fma(double, double, double) noexcept;
 extern "C" float fmaf(float, float, float) noexcept;
 extern "C" double ldexp(double, int) noexcept;
 extern "C" float ldexpf(float, int) noexcept;

@@ -208,19 +208,21 @@ void bind_random(nb::module_& m) {
       [](nb::args given, nb::kwargs named) {
         return draw<&random::uniform>(nullptr, kUniform, given, named, 0.0, 1.0);
       },
-      nb::sig("def uniform(shape: pygpukit.typing.ShapeLike = None, low: pygpukit.typing.Number = 0.0, "
+      nb::sig("def uniform(shape: pygpukit.typing.ShapeLike | None = None, low: pygpukit.typing.Number = 0.0, "
               "high: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, "
               "seed: typing.SupportsIndex | None = None, device: pygpukit.typing.DeviceLike | None = None, "
-              "out: GPUArray | None = None, *, size: pygpukit.typing.ShapeLike = None) -> GPUArray"),
+              "out: pygpukit._core.GPUArray | None = None, *, size: pygpukit.typing.ShapeLike | None = None) -> "
+              "pygpukit._core.GPUArray"),
       kUniformDoc);
   r.def(
       "normal",
       [](nb::args given, nb::kwargs named) { return draw<&random::normal>(nullptr, kNormal, given, named, 0.0, 1.0); },
-      nb::sig("def normal(shape: pygpukit.typing.ShapeLike = None, mean: pygpukit.typing.Number = 0.0, "
+      nb::sig("def normal(shape: pygpukit.typing.ShapeLike | None = None, mean: pygpukit.typing.Number = 0.0, "
               "std: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, "
               "seed: typing.SupportsIndex | None = None, device: pygpukit.typing.DeviceLike | None = None, "
-              "out: GPUArray | None = None, *, loc: pygpukit.typing.Number = 0.0, "
-              "scale: pygpukit.typing.Number = 1.0, size: pygpukit.typing.ShapeLike = None) -> GPUArray"),
+              "out: pygpukit._core.GPUArray | None = None, *, loc: pygpukit.typing.Number = 0.0, "
+              "scale: pygpukit.typing.Number = 1.0, size: pygpukit.typing.ShapeLike | None = None) -> "
+              "pygpukit._core.GPUArray"),
       kNormalDoc);
   r.def(
       "randint",
@@ -245,21 +247,23 @@ void bind_random(nb::module_& m) {
           [](Generator& self, nb::args given, nb::kwargs named) {
             return draw<&random::uniform>(&self, kUniformOf, given, named, 0.0, 1.0);
           },
-          nb::sig("def uniform(self, shape: pygpukit.typing.ShapeLike = None, low: pygpukit.typing.Number = 0.0, "
-                  "high: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, "
-                  "device: pygpukit.typing.DeviceLike | None = None, out: GPUArray | None = None, *, "
-                  "size: pygpukit.typing.ShapeLike = None) -> GPUArray"),
+          nb::sig(
+              "def uniform(self, shape: pygpukit.typing.ShapeLike | None = None, low: pygpukit.typing.Number = 0.0, "
+              "high: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, "
+              "device: pygpukit.typing.DeviceLike | None = None, out: pygpukit._core.GPUArray | None = None, *, "
+              "size: pygpukit.typing.ShapeLike | None = None) -> pygpukit._core.GPUArray"),
           kUniformDoc)
       .def(
           "normal",
           [](Generator& self, nb::args given, nb::kwargs named) {
             return draw<&random::normal>(&self, kNormalOf, given, named, 0.0, 1.0);
           },
-          nb::sig("def normal(self, shape: pygpukit.typing.ShapeLike = None, mean: pygpukit.typing.Number = 0.0, "
-                  "std: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, "
-                  "device: pygpukit.typing.DeviceLike | None = None, out: GPUArray | None = None, *, "
-                  "loc: pygpukit.typing.Number = 0.0, scale: pygpukit.typing.Number = 1.0, "
-                  "size: pygpukit.typing.ShapeLike = None) -> GPUArray"),
+          nb::sig(
+              "def normal(self, shape: pygpukit.typing.ShapeLike | None = None, mean: pygpukit.typing.Number = 0.0, "
+              "std: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, "
+              "device: pygpukit.typing.DeviceLike | None = None, out: pygpukit._core.GPUArray | None = None, *, "
+              "loc: pygpukit.typing.Number = 0.0, scale: pygpukit.typing.Number = 1.0, "
+              "size: pygpukit.typing.ShapeLike | None = None) -> pygpukit._core.GPUArray"),
           kNormalDoc)
       .def(
           "randint",

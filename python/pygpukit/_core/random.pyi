@@ -15,12 +15,12 @@ def get_state() -> tuple[int, int]:
 def set_state(state: tuple[int, int]) -> None:
     """Puts a get_state() back."""
 
-def uniform(shape: pygpukit.typing.ShapeLike = None, low: pygpukit.typing.Number = 0.0, high: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, seed: SupportsIndex | None = None, device: pygpukit.typing.DeviceLike | None = None, out: GPUArray | None = None, *, size: pygpukit.typing.ShapeLike = None) -> GPUArray:
+def uniform(shape: pygpukit.typing.ShapeLike | None = None, low: pygpukit.typing.Number = 0.0, high: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, seed: SupportsIndex | None = None, device: pygpukit.typing.DeviceLike | None = None, out: pygpukit._core.GPUArray | None = None, *, size: pygpukit.typing.ShapeLike | None = None) -> pygpukit._core.GPUArray:
     """
     Reals in [low, high). The same seed gives the same bits on every device. seed=None draws from the generator's state, which a graph capture may not advance: give seed= and out= there. NumPy's (low, high, size) is taken where the numbers cannot mean a shape first; size= says it for sure.
     """
 
-def normal(shape: pygpukit.typing.ShapeLike = None, mean: pygpukit.typing.Number = 0.0, std: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, seed: SupportsIndex | None = None, device: pygpukit.typing.DeviceLike | None = None, out: GPUArray | None = None, *, loc: pygpukit.typing.Number = 0.0, scale: pygpukit.typing.Number = 1.0, size: pygpukit.typing.ShapeLike = None) -> GPUArray:
+def normal(shape: pygpukit.typing.ShapeLike | None = None, mean: pygpukit.typing.Number = 0.0, std: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, seed: SupportsIndex | None = None, device: pygpukit.typing.DeviceLike | None = None, out: pygpukit._core.GPUArray | None = None, *, loc: pygpukit.typing.Number = 0.0, scale: pygpukit.typing.Number = 1.0, size: pygpukit.typing.ShapeLike | None = None) -> pygpukit._core.GPUArray:
     """
     Normal reals with the given mean and standard deviation, which NumPy names loc and scale. seed, out and size as for uniform.
     """
@@ -46,12 +46,12 @@ class Generator:
     def set_state(self, state: tuple[int, int]) -> None:
         """Puts a get_state() back."""
 
-    def uniform(self, shape: pygpukit.typing.ShapeLike = None, low: pygpukit.typing.Number = 0.0, high: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None, out: GPUArray | None = None, *, size: pygpukit.typing.ShapeLike = None) -> GPUArray:
+    def uniform(self, shape: pygpukit.typing.ShapeLike | None = None, low: pygpukit.typing.Number = 0.0, high: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None, out: pygpukit._core.GPUArray | None = None, *, size: pygpukit.typing.ShapeLike | None = None) -> pygpukit._core.GPUArray:
         """
         Reals in [low, high). The same seed gives the same bits on every device. seed=None draws from the generator's state, which a graph capture may not advance: give seed= and out= there. NumPy's (low, high, size) is taken where the numbers cannot mean a shape first; size= says it for sure.
         """
 
-    def normal(self, shape: pygpukit.typing.ShapeLike = None, mean: pygpukit.typing.Number = 0.0, std: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None, out: GPUArray | None = None, *, loc: pygpukit.typing.Number = 0.0, scale: pygpukit.typing.Number = 1.0, size: pygpukit.typing.ShapeLike = None) -> GPUArray:
+    def normal(self, shape: pygpukit.typing.ShapeLike | None = None, mean: pygpukit.typing.Number = 0.0, std: pygpukit.typing.Number = 1.0, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None, out: pygpukit._core.GPUArray | None = None, *, loc: pygpukit.typing.Number = 0.0, scale: pygpukit.typing.Number = 1.0, size: pygpukit.typing.ShapeLike | None = None) -> pygpukit._core.GPUArray:
         """
         Normal reals with the given mean and standard deviation, which NumPy names loc and scale. seed, out and size as for uniform.
         """
