@@ -117,3 +117,16 @@ def test_help_fits_80_columns(command, capsys, monkeypatch):
         main([*command.split(), "--help"])
     shown = capsys.readouterr().out
     assert shown and not [line for line in shown.splitlines() if len(line) > 80]
+
+
+def test_doctor_shows_an_mps_server(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    monkeypatch.setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "40")
+    main(["doctor"])
+    assert f"MPS: no server, looked for {tmp_path}/control" in capsys.readouterr().out
+    (tmp_path / "control").touch()
+    main(["doctor"])
+    shown = capsys.readouterr().out
+    assert f"MPS: a server, looked for {tmp_path}/control" in shown
+    assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=40" in shown and "MIG: " in shown

@@ -66,6 +66,21 @@ def not_bundled(found: dict[str, Any]) -> list[str]:
     return lines
 
 
+def sharing() -> list[str]:
+    """MIG instances and an MPS server, or what was looked for."""
+    lines = []
+    for device in _core.devices():
+        if device.kind == "cuda":
+            found = _core.runtime.PartitionManager(device=device).visibility()
+            lines += [f"{device}: {line}" for line in found if line.startswith("MIG")]
+    if not lines:
+        lines = ["MIG: no instance among the devices, by their names, uuids and CUDA_VISIBLE_DEVICES"]
+    settings = {name: value for name, value in os.environ.items() if name.startswith("CUDA_MPS_")}
+    control = os.path.join(settings.get("CUDA_MPS_PIPE_DIRECTORY") or "/tmp/nvidia-mps", "control")
+    lines.append(f"MPS: {'a server' if os.path.exists(control) else 'no server'}, looked for {control}")
+    return lines + [f"{name}={value}" for name, value in sorted(settings.items())]
+
+
 def doctor() -> int:
     """0 when the mode that was asked for works."""
     found = facts.collect()
@@ -83,6 +98,9 @@ def doctor() -> int:
                 f"  {device['device']}: {device['max_threads_per_block']} threads and {shared} shared memory per block, "
                 f"L2 {human_bytes(device['l2_cache'])}, virtual memory {'yes' if device['virtual_memory'] else 'no'}"
             )
+    print(bold("Sharing"))
+    for line in sharing():
+        print(wrapped(line))
     print(bold("Kernels"))
     cache, bundle = found["cache"], found["bundle"]
     print(wrapped(f"cache: {'on' if cache['enabled'] else 'off'}, {cache['folder']}, {cache['entries']} entries, "
