@@ -83,7 +83,7 @@ def modules() -> list[Any]:
     package = importlib.import_module("pygpukit")
     found = [package]
     for entry in pkgutil.walk_packages(package.__path__, "pygpukit."):
-        if not excluded(entry.name) and entry.name != "pygpukit.__main__":
+        if not excluded(entry.name) and entry.name not in ("pygpukit.__main__", "pygpukit.diffusion"):
             found.append(importlib.import_module(entry.name))
     runtime = importlib.import_module("pygpukit.runtime")
     found += [getattr(runtime, name) for name in ("memory", "scheduler", "transfer", "dispatch", "device")]
