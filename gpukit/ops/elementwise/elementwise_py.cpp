@@ -198,7 +198,8 @@ void bind_others(nb::module_& m) {
         return with_out("where", out, [&](const Array* target) { return where(mask, x, y, target); });
       },
       "cond"_a, "a"_a = nb::none(), "b"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
-      nb::sig("def where(cond: GPUArray, a: pygpukit.typing.Operand | None = None, b: pygpukit.typing.Operand | None = None, *, "
+      nb::sig("def where(cond: GPUArray, a: pygpukit.typing.Operand | None = None, b: pygpukit.typing.Operand | None = "
+              "None, *, "
               "out: GPUArray | None = None) -> typing.Any"),
       "a where cond is not 0, else b. All three broadcast; a and b may be numbers. Without a and b nonzero(cond).");
 

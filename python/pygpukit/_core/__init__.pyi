@@ -1442,7 +1442,7 @@ def clamp(a: GPUArray, min_val: pygpukit.typing.Operand | None = None, max_val: 
 def clip(x: GPUArray, min: pygpukit.typing.Operand | None = None, max: pygpukit.typing.Operand | None = None, *, out: GPUArray | None = None) -> GPUArray:
     """The array standard's name of clamp."""
 
-def where(cond: GPUArray, a: pygpukit.typing.Operand = None, b: pygpukit.typing.Operand = None, *, out: GPUArray | None = None) -> Any:
+def where(cond: GPUArray, a: pygpukit.typing.Operand | None = None, b: pygpukit.typing.Operand | None = None, *, out: GPUArray | None = None) -> Any:
     """
     a where cond is not 0, else b. All three broadcast; a and b may be numbers. Without a and b nonzero(cond).
     """
