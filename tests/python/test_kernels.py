@@ -109,10 +109,11 @@ def test_doctor_lists_what_is_not_bundled(tmp_path):
     others = [m for m in MODULES if m["source"] != source and not m["archs"]]
     count = sum(len(m["names"]) for m in others)
     lines = done.stdout.splitlines()
-    assert f"  sm_80: {count} kernels are not in the bundle; NVRTC compiles them at their first use:" in lines
+    words = " ".join(done.stdout.split())  # long lines are folded
+    assert f"sm_80: {count} kernels are not in the bundle; NVRTC compiles them at their first use:" in words
     first = others[0]["source"]
     number = sum(len(m["names"]) for m in others if m["source"] == first)
-    assert f"    {first}: {number}" in lines
+    assert f"{first}: {number}" in (line.strip() for line in lines)
     assert not any(source in line for line in lines)
 
 
