@@ -52,6 +52,7 @@ def environment(given):
         "PYGPUKIT_MEMORY_DEBUG": os.environ.get("PYGPUKIT_MEMORY_DEBUG", "1"),
         "GPUKIT_EMULATOR_ROOT": str(ROOT),
         "GPUKIT_EMULATOR_CACHE": str(cache),
+        "GPUKIT_EMULATOR_ARCH": str(given.arch),
         "GPUKIT_EMULATOR_SEED": str(given.seed),
         "GPUKIT_EMULATOR_STRICT": str(int(given.strict)),
     }
@@ -62,6 +63,7 @@ def environment(given):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1, help="order of threads and blocks; 0: as they are numbered")
+    parser.add_argument("--arch", type=int, choices=(80, 90), default=80, help="the chip: SM 80, or 90 with TMA and wgmma")
     parser.add_argument("--strict", action="store_true", help="kernels use all they read")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     given = parser.parse_args()

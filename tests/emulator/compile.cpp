@@ -65,9 +65,9 @@ Compiled compile(const Source& main, const std::vector<Source>& headers, const s
       chosen += " '-D" + option.substr(option[1] == 'D' ? 2 : option.find('=') + 1) + "'";
   const std::string program = entries(file, expressions);
   gpukit::Sha256 hash;
-  for (const char* name : {"machine.h", "device.h", "device_math.h", "device_warp.h"})
+  for (const char* name : {"machine.h", "device.h", "device_math.h", "device_warp.h", "rewrite.cpp"})
     hash.field(read(fs::path(s.root) / "tests/emulator" / name));
-  for (const std::string& text : {s.compiler, chosen, program, main.text}) hash.field(text);
+  for (const std::string& text : {s.compiler, std::to_string(s.arch), chosen, program, main.text}) hash.field(text);
   for (const Source& header : headers) {
     hash.field(header.name);
     hash.field(header.text);
@@ -86,7 +86,7 @@ Compiled compile(const Source& main, const std::vector<Source>& headers, const s
   std::string command =
       s.compiler + " -std=c++20 -O1 -g1 -w -fPIC -ffp-contract=off -fno-exceptions -fno-rtti" +
       " -fno-strict-aliasing -fno-threadsafe-statics -ftemplate-backtrace-limit=3 -ferror-limit=4 -D__CUDA_ARCH__=" +
-      std::to_string(kArch * 10) + chosen + sanitize + " -I" + quoted(work) + " -I" + quoted(fs::path(s.root)) +
+      std::to_string(s.arch * 10) + chosen + sanitize + " -I" + quoted(work) + " -I" + quoted(fs::path(s.root)) +
       " -c -o " + quoted(work / "entries.o") + " " + quoted(work / "entries.cpp") + " > " + log + " 2>&1 && " +
       s.compiler + " -shared -o " + quoted(work / "library.so") + " " + quoted(work / "entries.o") + " " +
       quoted(fs::path(s.library)) + " -lm >> " + log + " 2>&1";

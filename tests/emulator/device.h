@@ -16,6 +16,7 @@ extern "C" void* memset(void* to, int value, decltype(sizeof(0)) bytes) noexcept
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __grid_constant__
 #define __align__(n) alignas(n)
 
@@ -125,6 +126,8 @@ EMULATOR_CAS(atomicCAS_system)
 #undef EMULATOR_CAS
 
 // Kernels and inline assembly
+
+#define GPUKIT_OPERAND(constraint, value) ::emulator::output(constraint, value)
 
 namespace emulator {
 

@@ -17,6 +17,7 @@
 #include "tests/emulator/compile.h"
 #include "tests/emulator/launch.h"
 #include "tests/emulator/settings.h"
+#include "tests/emulator/tensor_map.h"
 
 using namespace gpukit::driver;
 
@@ -36,14 +37,16 @@ const Settings& settings() {
                         here.dli_fname,
                         {std::strtoull(text("GPUKIT_EMULATOR_SEED", "1").c_str(), nullptr, 10),
                          text("GPUKIT_EMULATOR_STRICT", "0") != "0"},
-                        std::atoi(text("GPUKIT_EMULATOR_SMS", "4").c_str())};
+                        std::atoi(text("GPUKIT_EMULATOR_SMS", "4").c_str()),
+                        std::atoi(text("GPUKIT_EMULATOR_ARCH", "80").c_str())};
   }();
   return *made;
 }
 
 namespace {
 
-constexpr int kSharedBytes = 48 * 1024, kSharedMost = 163 * 1024;
+constexpr int kSharedBytes = 48 * 1024;
+int shared_most() { return (settings().arch >= 90 ? 227 : 163) * 1024; }
 constexpr CUresult kInvalidImage = 200, kOutOfResources = 701;
 
 struct Function {
@@ -160,7 +163,7 @@ CUresult function_attribute(int* value, int attribute, CUfunction) {
   return CUDA_SUCCESS;
 }
 CUresult set_function_attribute(CUfunction function, int attribute, int value) {
-  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value > kSharedMost)
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value > shared_most())
     return CUDA_ERROR_INVALID_VALUE;
   reinterpret_cast<Function*>(function)->shared_limit = static_cast<unsigned>(value);
   return CUDA_SUCCESS;
@@ -187,6 +190,37 @@ CUresult launch_kernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsi
   if (CUresult code = host::submit(stream, std::move(kept))) return code;
   return take_failure();
 }
+CUresult launch_kernel_ex(const CUlaunchConfig* c, CUfunction function, void** arguments, void** extra) {
+  return launch_kernel(function, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2],
+                       c->shared_bytes, c->stream, arguments, extra);
+}
+CUresult encode_tensor_map(void* to, int type, unsigned rank, void* base, const uint64_t* shape,
+                           const uint64_t* strides, const unsigned* box, const unsigned* steps, int interleave,
+                           int swizzle, int, int) {
+  constexpr uint8_t kBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+  constexpr int kTf32 = 11, kTf32Flushed = 12;
+  TensorMap map{};
+  const bool known = type >= 0 && type < static_cast<int>(sizeof kBytes) && rank >= 1 && rank <= TensorMap::kMaxRank &&
+                     swizzle >= 0 && swizzle <= 3 && interleave == 0;
+  if (!known || reinterpret_cast<uintptr_t>(base) % 16 != 0) return CUDA_ERROR_INVALID_VALUE;
+  map.base = static_cast<unsigned char*>(base);
+  map.rank = static_cast<uint8_t>(rank);
+  map.element_bytes = kBytes[type];
+  map.swizzle = static_cast<uint8_t>(swizzle);
+  map.to_tf32 = type == kTf32 || type == kTf32Flushed;
+  for (unsigned d = 0; d < rank; ++d) {
+    if (shape[d] == 0 || shape[d] > 1ull << 32 || box[d] == 0 || box[d] > 256 || steps[d] != 1)
+      return CUDA_ERROR_INVALID_VALUE;
+    if (d > 0 && (strides[d - 1] % 16 != 0 || strides[d - 1] >= 1ull << 40)) return CUDA_ERROR_INVALID_VALUE;
+    map.shape[d] = shape[d];
+    map.box[d] = static_cast<uint16_t>(box[d]);
+    if (d > 0) map.strides[d - 1] = strides[d - 1];
+  }
+  const unsigned width = box[0] * map.element_bytes;
+  if (width % 16 != 0 || (swizzle != 0 && width > 16u << swizzle)) return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(to, &map, sizeof map);
+  return CUDA_SUCCESS;
+}
 CUresult launch_graph(CUgraphExec exec, CUstream stream) {
   const CUresult code = host_table().cuGraphLaunch(exec, stream);
   return code != CUDA_SUCCESS ? code : take_failure();
@@ -202,13 +236,13 @@ CUresult device_name(char* name, int length, CUdevice) {
 }
 CUresult device_attribute(int* value, int attribute, CUdevice device) {
   switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = kArch / 10; break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = kArch % 10; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = settings().arch / 10; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = settings().arch % 10; break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = settings().sms; break;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: *value = 2048; break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK: *value = kSharedBytes; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = kSharedMost; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: *value = kSharedMost + 1024; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = shared_most(); break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: *value = shared_most() + 1024; break;
     case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK: *value = 65536; break;
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: *value = 40 << 20; break;
     case CU_DEVICE_ATTRIBUTE_CLOCK_RATE: *value = 1410000; break;
@@ -235,6 +269,8 @@ const CudaTable& table() {
     table->cuFuncSetAttribute = set_function_attribute;
     table->cuOccupancyMaxPotentialBlockSize = suggested_block;
     table->cuLaunchKernel = launch_kernel;
+    table->cuLaunchKernelEx = launch_kernel_ex;
+    table->cuTensorMapEncodeTiled = encode_tensor_map;
     table->cuGraphLaunch = launch_graph;
     table->cuStreamSynchronize = synchronize;
     return table;

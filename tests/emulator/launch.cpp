@@ -8,12 +8,15 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "tests/emulator/shadow.h"
+#include "tests/emulator/threads.h"
 #include "tests/emulator/trace.h"
 
 emulator::Place emulator_place;
@@ -23,7 +26,7 @@ namespace emulator {
 namespace {
 
 constexpr size_t kStackBytes = 128 * 1024;
-constexpr int kMaxThreads = 1024;
+constexpr int kMaxThreads = 1024 * static_cast<int>(kMaxBlocks);
 
 struct LateCopy {
   void* to;
@@ -31,15 +34,16 @@ struct LateCopy {
   unsigned whole, bytes;
 };
 
-enum class State { ready, at_barrier, at_meeting, left };
+enum class State { ready, at_barrier, at_meeting, waiting, absent, left };
 
-/// One thread of the block.
+/// One thread of the block, or of the cluster: whole warps a block, the last ones' rest is absent.
 struct Fiber {
   ucontext_t start;
   jmp_buf at;
   bool started = false;
   State state = State::ready;
-  Index index{};
+  Index index{}, block{};
+  std::function<bool()> until;
   const char* site = "";  // of the barrier, or the name of the meeting
   int vote = 0;
   unsigned mask = 0;
@@ -53,14 +57,17 @@ struct Fiber {
 struct Machine {
   std::mutex mutex;
   unsigned char* stacks = nullptr;
-  std::vector<Fiber> fibers = std::vector<Fiber>(kMaxThreads);
-  int threads = 0, current = -1;
+  std::vector<Fiber> fibers;
+  int threads = 0, blocks = 1, current = -1;  // threads of a block, a multiple of 32
+  unsigned cluster = 1;                       // what the kernel asked for
+  uint64_t waits_over = 0;                    // of wait_until
+  bool again = false;                         // its blocks come in clusters: start anew
   jmp_buf scheduler;
   Entry entry = nullptr;
   void** arguments = nullptr;
   EmulatorVotes votes{};
-  std::map<const void*, size_t> objects;  // static shared memory: key and offset
-  size_t objects_end = 0;
+  std::map<const void*, size_t> objects;  // static shared memory: key and offset in a block
+  size_t objects_start = 0, objects_end = 0;
   std::string error;
   std::vector<void*> failed_at;
 };
@@ -74,7 +81,7 @@ Machine& machine() {
 void run(Machine& m, int thread) {
   Fiber& f = m.fibers[thread];
   m.current = thread;
-  emulator_place.thread = f.index;
+  emulator_place = {f.index, f.block};
   set_current_thread(thread);
   if (_setjmp(m.scheduler) == 0) {
     if (f.started) _longjmp(f.at, 1);
@@ -103,7 +110,10 @@ void thread_main() {
 void prepare(Machine& m, int thread) {
   Fiber& f = m.fibers[thread];
   f.started = false;
-  f.state = State::ready;
+  const unsigned n = static_cast<unsigned>(thread % m.threads);
+  const Index of = emulator_block;
+  f.index = {n % of.x, n / of.x % of.y, n / of.x / of.y};
+  f.state = n < of.x * of.y * of.z ? State::ready : State::absent;
   f.closed.clear();
   f.open.clear();
   getcontext(&f.start);
@@ -113,10 +123,12 @@ void prepare(Machine& m, int thread) {
   makecontext(&f.start, thread_main, 0);
 }
 
+bool gone(const Fiber& f) { return f.state == State::left || f.state == State::absent; }
+
 /// Lets the lanes of a warp go whose meeting is complete.
 bool finish_meetings(Machine& m, int warp) {
   bool any = false;
-  const int first = warp * 32, lanes = std::min(32, m.threads - first);
+  const int first = warp * 32, lanes = 32;
   for (int lane = 0; lane < lanes; ++lane) {
     Fiber& f = m.fibers[first + lane];
     if (f.state != State::at_meeting) continue;
@@ -124,7 +136,7 @@ bool finish_meetings(Machine& m, int warp) {
     bool complete = true;
     for (int other = 0; other < lanes && complete; ++other) {
       Fiber& o = m.fibers[first + other];
-      if ((f.mask >> other & 1) == 0 || o.state == State::left) continue;
+      if ((f.mask >> other & 1) == 0 || gone(o)) continue;
       if (o.state != State::at_meeting) {
         complete = false;
       } else if (o.mask != f.mask || o.finish != f.finish || std::strcmp(o.site, f.site) != 0) {
@@ -145,13 +157,14 @@ bool finish_meetings(Machine& m, int warp) {
   return any;
 }
 
-/// Lets the block go on when all that have not left are at the barrier.
-bool finish_barrier(Machine& m) {
+/// Lets a block go on when all that have not left are at the barrier.
+bool finish_barrier(Machine& m, int block) {
   const Fiber* first = nullptr;
   int waiting = 0, count = 0;
-  for (int i = 0; i < m.threads; ++i) {
+  const int begin = block * m.threads, end = begin + m.threads;
+  for (int i = begin; i < end; ++i) {
     const Fiber& f = m.fibers[i];
-    if (f.state == State::left) continue;
+    if (gone(f)) continue;
     if (f.state != State::at_barrier) return false;
     if (first != nullptr && std::strcmp(first->site, f.site) != 0) {
       m.error = std::string("threads wait at different barriers: ") + first->site + " and " + f.site;
@@ -164,16 +177,16 @@ bool finish_barrier(Machine& m) {
   if (waiting == 0) return false;
   m.votes = {count, count == waiting, count != 0};
   order_block();
-  for (int i = 0; i < m.threads; ++i)
+  for (int i = begin; i < end; ++i)
     if (m.fibers[i].state == State::at_barrier) m.fibers[i].state = State::ready;
   return true;
 }
 
 std::string stuck(const Machine& m) {
   std::string text = "the block cannot go on:";
-  for (int i = 0, told = 0; i < m.threads && told < 8; ++i) {
+  for (int i = 0, told = 0; i < m.blocks * m.threads && told < 8; ++i) {
     const Fiber& f = m.fibers[i];
-    if (f.state == State::left) continue;
+    if (gone(f)) continue;
     if (i > 0 && m.fibers[i - 1].state == f.state && std::strcmp(m.fibers[i - 1].site, f.site) == 0) continue;
     text += " thread " + std::to_string(i) + " waits at " + f.site + ";";
     ++told;
@@ -181,33 +194,58 @@ std::string stuck(const Machine& m) {
   return text;
 }
 
+/// Runs the blocks that are prepared, those of a cluster side by side.
 template <typename Random>
-void run_block(Machine& m, Random& random, bool shuffled) {
-  m.objects_end = 0;
+void run_blocks(Machine& m, Random& random, bool shuffled) {
+  const int all = m.blocks * m.threads;
+  m.objects_end = m.objects_start;
   m.objects.clear();
-  begin_block(m.threads);
-  for (int i = 0; i < m.threads; ++i) prepare(m, i);
-  std::vector<int> order(m.threads);
+  begin_block(all, m.blocks);
+  begin_hopper(all);
+  std::vector<int> order(all);
   std::iota(order.begin(), order.end(), 0);
   for (;;) {
     if (shuffled) std::shuffle(order.begin(), order.end(), random);
     bool moved = false, left = true;
     for (int thread : order) {
-      if (m.fibers[thread].state != State::ready) continue;
+      Fiber& f = m.fibers[thread];
+      if (f.state != State::ready && f.state != State::waiting) continue;
+      const bool waited = f.state == State::waiting;
+      const uint64_t before = m.waits_over;
       run(m, thread);
-      moved = true;
-      if (!m.error.empty()) return;
+      moved = moved || !waited || m.waits_over != before;
+      if (!m.error.empty() || m.again) return;
     }
-    for (int warp = 0; warp * 32 < m.threads; ++warp) {
+    for (int warp = 0; warp * 32 < all; ++warp) {
       moved = finish_meetings(m, warp) || moved;
       if (!m.error.empty()) return;
     }
-    for (int i = 0; i < m.threads; ++i) left = left && m.fibers[i].state == State::left;
-    if (left) return;
-    moved = finish_barrier(m) || moved;
-    if (m.error.empty() && !moved) m.error = stuck(m);
+    for (int i = 0; i < all; ++i) left = left && gone(m.fibers[i]);
+    if (left) break;
+    for (int block = 0; block < m.blocks; ++block) {
+      moved = finish_barrier(m, block) || moved;
+      if (!m.error.empty()) return;
+    }
+    if (!moved) m.error = stuck(m);
     if (!m.error.empty()) return;
   }
+  m.error = end_hopper();
+}
+
+/// Prepares the cluster of `block`, and runs it when that block is its first.
+template <typename Random>
+void run_cluster_of(Machine& m, const Shape& shape, uint64_t block, Random& random, bool shuffled) {
+  const Index at = {static_cast<unsigned>(block % shape.grid.x),
+                    static_cast<unsigned>(block / shape.grid.x % shape.grid.y),
+                    static_cast<unsigned>(block / shape.grid.x / shape.grid.y)};
+  if (at.x % m.cluster != 0) return;
+  m.blocks = static_cast<int>(m.cluster);
+  if (m.fibers.size() < size_t{m.cluster} * m.threads) m.fibers.resize(m.cluster * m.threads);
+  for (int i = 0; i < m.blocks * m.threads; ++i) {
+    prepare(m, i);
+    m.fibers[i].block = {at.x + static_cast<unsigned>(i / m.threads), at.y, at.z};
+  }
+  run_blocks(m, random, shuffled);
 }
 
 }  // namespace
@@ -226,23 +264,22 @@ std::string launch(const char* name, Entry entry, const Shape& shape, void** arg
   m.arguments = arguments;
   m.error.clear();
   m.failed_at.clear();
-  m.threads = static_cast<int>(shape.block.x * shape.block.y * shape.block.z);
+  m.cluster = 1;
+  m.threads = static_cast<int>((shape.block.x * shape.block.y * shape.block.z + 31) / 32 * 32);
+  m.objects_start = (kDynamicStart + shape.shared_bytes + 1023) / 1024 * 1024;
   emulator_grid = shape.grid;
   emulator_block = shape.block;
-  for (int i = 0; i < m.threads; ++i) {
-    const unsigned n = static_cast<unsigned>(i);
-    m.fibers[i].index = {n % shape.block.x, n / shape.block.x % shape.block.y, n / shape.block.x / shape.block.y};
-  }
   begin_launch(std::move(ranges), shape.shared_bytes, options.strict);
   std::mt19937_64 random(options.seed);
   std::vector<uint64_t> blocks(size_t{shape.grid.x} * shape.grid.y * shape.grid.z);
   std::iota(blocks.begin(), blocks.end(), 0);
   if (options.seed != 0) std::shuffle(blocks.begin(), blocks.end(), random);
-  for (uint64_t block : blocks) {
-    emulator_place.block = {static_cast<unsigned>(block % shape.grid.x),
-                            static_cast<unsigned>(block / shape.grid.x % shape.grid.y),
-                            static_cast<unsigned>(block / shape.grid.x / shape.grid.y)};
-    run_block(m, random, options.seed != 0);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    run_cluster_of(m, shape, blocks[i], random, options.seed != 0);
+    if (std::exchange(m.again, false)) {
+      i = static_cast<size_t>(-1);
+      continue;
+    }
     if (m.error.empty()) continue;
     const Index at = emulator_place.block;
     return std::string(name) + ", block (" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " +
@@ -254,6 +291,28 @@ std::string launch(const char* name, Entry entry, const Shape& shape, void** arg
 void leave_unchecked(Range range) {
   std::lock_guard lock(machine().mutex);
   add_unchecked(range);
+}
+
+int current_thread() { return machine().current; }
+int current_lane() { return machine().current % 32; }
+int current_block() {
+  const Machine& m = machine();
+  return m.current < 0 ? 0 : m.current / m.threads;
+}
+int cluster_blocks() { return machine().blocks; }
+bool has_left(int thread) { return gone(machine().fibers[thread]); }
+
+void wait_until(const char* site, std::function<bool()> ready) {
+  Machine& m = machine();
+  const int thread = m.current;
+  while (!ready()) {
+    Fiber& f = m.fibers[thread];
+    f.state = State::waiting;
+    f.site = site;
+    pause(m, f);
+    f.state = State::ready;
+  }
+  ++m.waits_over;
 }
 
 }  // namespace emulator
@@ -302,14 +361,26 @@ void* emulator_shared(const void* key, unsigned long bytes) {
   Machine& m = machine();
   auto [found, fresh] = m.objects.try_emplace(key, m.objects_end);
   if (fresh) {
-    if (found->second + bytes > kDynamicStart) emulator_fail("more than 64 KB of static shared memory");
-    declare_shared(found->second, bytes);
+    if (found->second + bytes > kBlockBytes) emulator_fail("more shared memory than a block can have");
     m.objects_end = (found->second + bytes + 255) / 128 * 128;
   }
-  return arena() + found->second;
+  const size_t offset = current_block() * kBlockBytes + found->second;
+  declare_shared(offset, bytes);
+  return arena() + offset;
 }
 
-void* emulator_dynamic_shared() { return arena() + kDynamicStart; }
+void* emulator_dynamic_shared() { return arena() + current_block() * kBlockBytes + kDynamicStart; }
+
+void emulator_cluster(unsigned blocks) {
+  Machine& m = machine();
+  if (m.cluster == blocks || blocks == 1) return;
+  if (m.cluster != 1 || blocks > kMaxBlocks || emulator_grid.x % blocks != 0)
+    emulator_fail("a grid of %u blocks cannot come in clusters of %u", emulator_grid.x, blocks);
+  set_current_thread(-1);
+  m.cluster = blocks;
+  m.again = true;
+  _longjmp(m.scheduler, 1);
+}
 
 unsigned emulator_shared_number(const void* address) {
   return static_cast<unsigned>(static_cast<const unsigned char*>(address) - arena());

@@ -53,6 +53,8 @@ struct EmulatorVotes {
   int count, all, any;
 };
 EmulatorVotes emulator_barrier(const char* site, int value);
+/// The first statement of a kernel whose blocks come in clusters.
+void emulator_cluster(unsigned blocks);
 
 /// Waits for the lanes of `mask` that have not left, each with the same `name` and mask; one of them runs `finish`.
 void emulator_meet(const char* name, unsigned mask, void* mine, emulator::Finish finish, bool orders_memory);

@@ -36,7 +36,7 @@ EMULATED int nvrtcGetNumSupportedArchs(int* count) {
   return kSuccess;
 }
 EMULATED int nvrtcGetSupportedArchs(int* archs) {
-  *archs = emulator::kArch;
+  *archs = emulator::settings().arch;
   return kSuccess;
 }
 EMULATED const char* nvrtcGetErrorString(int code) { return code == kCompilation ? "compilation failed" : "an error"; }

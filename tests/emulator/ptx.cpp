@@ -12,7 +12,7 @@
 namespace emulator {
 namespace {
 
-constexpr int kNamed = 64;  // registers from here on have names
+constexpr int kNamed = 192;  // registers from here on have names
 
 class Reader {
  public:
@@ -22,7 +22,7 @@ class Reader {
     std::vector<Instruction> program;
     for (;;) {
       skip();
-      if (*at_ == '\0') return program;
+      if (*at_ == '\0') return resolved(std::move(program));
       if (*at_ == '{' || *at_ == '}' || *at_ == ';') {
         ++at_;
         continue;
@@ -40,7 +40,12 @@ class Reader {
         declare();
         continue;
       }
+      if (i.name.back() == ':') {
+        labels_[i.name.substr(0, i.name.size() - 1)] = program.size();
+        continue;
+      }
       skip();
+      if (i.name == "bra") i.label = word();
       while (*at_ != ';' && *at_ != '\0') {
         i.arguments.push_back(argument());
         skip();
@@ -53,6 +58,14 @@ class Reader {
   }
 
  private:
+  std::vector<Instruction> resolved(std::vector<Instruction> program) {
+    for (Instruction& i : program) {
+      if (i.label.empty()) continue;
+      i.arguments = {{Argument::Kind::number, 0, labels_.at(i.label), {}}};
+      i.run = [](Frame& f, const Instruction& self) { f.jump = static_cast<int>(self.arguments[0].number); };
+    }
+    return program;
+  }
   void skip() {
     while (*at_ != '\0' && std::strchr(" \t\n\r", *at_) != nullptr) ++at_;
   }
@@ -114,6 +127,7 @@ class Reader {
 
   const char* at_;
   std::map<std::string, int> named_;
+  std::map<std::string, size_t> labels_;
 };
 
 }  // namespace
@@ -138,10 +152,16 @@ extern "C" const Program* emulator_assemble(const char* text) {
 extern "C" void emulator_execute(const Program* program, const Operand* operands, int count) {
   Frame frame;
   frame.registers.assign(kNamed + 16, 0);
+  frame.operands = operands;
   for (int k = 0; k < count; ++k) std::memcpy(&frame.registers[k], operands[k].value, operands[k].bytes);
-  for (const Instruction& i : program->instructions) {
+  const std::vector<Instruction>& list = program->instructions;
+  for (size_t at = 0; at < list.size(); ++at) {
+    const Instruction& i = list[at];
     if (i.guard >= 0 && (frame.registers[i.guard] != 0) == i.negated) continue;
     i.run(frame, i);
+    if (frame.jump < 0) continue;
+    at = static_cast<size_t>(frame.jump) - 1;
+    frame.jump = -1;
   }
   for (int k = 0; k < count; ++k)
     if (operands[k].constraint[0] == '=' || operands[k].constraint[0] == '+')

@@ -12,6 +12,8 @@
 #include "gpukit/base/half.h"
 #include "tests/emulator/machine.h"
 #include "tests/emulator/ptx.h"
+#include "tests/emulator/settings.h"
+#include "tests/emulator/threads.h"
 
 namespace emulator {
 namespace {
@@ -74,9 +76,31 @@ float fused(float a, float b, float c) {
   return gpukit::round_to_odd(odd);
 }
 
+/// The larger of the magnitudes, with the signs' exclusive or.
+float larger_magnitude(float a, float b, float) {
+  if (a != a || b != b) return NAN;
+  const float larger = std::fmax(std::fabs(a), std::fabs(b));
+  return std::signbit(a) != std::signbit(b) ? -larger : larger;
+}
+
 template <typename T>
 void to_pair(Frame& f, const Instruction& i) {
   f.set(i.arguments[0], uint64_t{bits_of<T>(f.number(i.arguments[1]))} << 16 | bits_of<T>(f.number(i.arguments[2])));
+}
+
+/// Two float8 of 16 bits to two halves, and two floats to two float8, the first above the second.
+template <typename T>
+void from_float8_pair(Frame& f, const Instruction& i) {
+  uint64_t result = 0;
+  for (int k = 0; k < 2; ++k) {
+    const T value{static_cast<uint8_t>(f.value(i.arguments[1]) >> 8 * k)};
+    result |= uint64_t{bits_of<half>(gpukit::to_float(value))} << 16 * k;
+  }
+  f.set(i.arguments[0], result);
+}
+template <typename T, T (*kOf)(float)>
+void to_float8_pair(Frame& f, const Instruction& i) {
+  f.set(i.arguments[0], uint64_t{kOf(f.number(i.arguments[1])).bits} << 8 | kOf(f.number(i.arguments[2])).bits);
 }
 
 uint32_t tf32_away(uint32_t bits) { return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & ~0x1fffu; }
@@ -97,7 +121,8 @@ unsigned width(const Instruction& i) {
   return static_cast<unsigned>(std::atoi(i.name.c_str() + dot + 2)) / 8;
 }
 
-/// What an argument names one by one: itself, or the items of its list.
+}  // namespace
+
 std::vector<Argument> items(const Argument& a) {
   return a.kind == Argument::Kind::list ? a.items : std::vector<Argument>{a};
 }
@@ -106,6 +131,8 @@ void check_aligned(const void* p, unsigned long bytes, const Instruction& i) {
   if (reinterpret_cast<uintptr_t>(p) % bytes != 0)
     emulator_fail("%s: address %p is not a multiple of %lu", i.name.c_str(), p, bytes);
 }
+
+namespace {
 
 void load(Frame& f, const Instruction& i) {
   const auto* from = static_cast<const unsigned char*>(address(i, f, i.arguments[1]));
@@ -175,16 +202,69 @@ struct MatrixLoad {
   }
 };
 
+/// The way back, and a matrix transposed in registers.
+struct MatrixStore {
+  uint16_t* row;
+  int count;
+  bool transposed;
+  uint32_t given[4];
+  uint16_t mine[4][8];  // what belongs into this lane's row
+  static void finish(void** lanes) {
+    for (int m = 0; m < static_cast<MatrixStore*>(lanes[0])->count; ++m)
+      for (int lane = 0; lane < 32; ++lane) {
+        const auto* from = static_cast<MatrixStore*>(lanes[lane]);
+        for (int e = 0; e < 2; ++e) {
+          int row = lane / 4, column = lane % 4 * 2 + e;
+          if (from->transposed) std::swap(row, column);
+          static_cast<MatrixStore*>(lanes[m * 8 + row])->mine[m][column] =
+              static_cast<uint16_t>(from->given[m] >> 16 * e);
+        }
+      }
+  }
+};
+
+void store_matrices(Frame& f, const Instruction& i) {
+  const std::vector<Argument> from = items(i.arguments[1]);
+  MatrixStore mine{static_cast<uint16_t*>(address(i, f, i.arguments[0])),
+                   static_cast<int>(from.size()),
+                   i.name.find(".trans") != std::string::npos,
+                   {},
+                   {}};
+  for (size_t k = 0; k < from.size(); ++k) mine.given[k] = static_cast<uint32_t>(f.value(from[k]));
+  emulator_meet(i.name.c_str(), 0xffffffffu, &mine, MatrixStore::finish, false);
+  const int lane = current_lane();
+  if (lane >= 8 * mine.count) return;
+  check_aligned(mine.row, 16, i);
+  emulator_access(mine.row, 16, Access::write);
+  std::memcpy(mine.row, mine.mine[lane / 8], 16);
+}
+
+struct MatrixMove {
+  uint32_t given, result;
+  static void finish(void** lanes) {
+    for (int lane = 0; lane < 32; ++lane) {
+      auto element = [&](int row, int column) {
+        return static_cast<MatrixMove*>(lanes[row * 4 + column / 2])->given >> 16 * (column % 2) & 0xffffu;
+      };
+      static_cast<MatrixMove*>(lanes[lane])->result =
+          element(lane % 4 * 2, lane / 4) | element(lane % 4 * 2 + 1, lane / 4) << 16;
+    }
+  }
+};
+
+void move_matrix(Frame& f, const Instruction& i) {
+  MatrixMove mine{static_cast<uint32_t>(f.value(i.arguments[1])), 0};
+  emulator_meet(i.name.c_str(), 0xffffffffu, &mine, MatrixMove::finish, false);
+  f.set(i.arguments[0], uint64_t{mine.result});
+}
+
 void load_matrices(Frame& f, const Instruction& i) {
   const std::vector<Argument> to = items(i.arguments[0]);
   MatrixLoad mine{static_cast<const uint16_t*>(address(i, f, i.arguments[1])),
                   static_cast<int>(to.size()),
                   i.name.find(".trans") != std::string::npos,
                   {}};
-  const unsigned lane = (emulator_place.thread.x +
-                         emulator_block.x * (emulator_place.thread.y + emulator_block.y * emulator_place.thread.z)) %
-                        32;
-  if (lane < 8 * to.size()) {
+  if (current_lane() < 8 * mine.count) {
     check_aligned(mine.row, 16, i);
     emulator_access(mine.row, 16, Access::fragment);
   }
@@ -192,7 +272,7 @@ void load_matrices(Frame& f, const Instruction& i) {
   for (size_t k = 0; k < to.size(); ++k) f.set(to[k], uint64_t{mine.result[k]});
 }
 
-enum class Element { f16, bf16, tf32, s8, e4m3, e5m2 };
+}  // namespace
 
 double element_of(Element element, uint32_t word, int index) {
   switch (element) {
@@ -205,6 +285,8 @@ double element_of(Element element, uint32_t word, int index) {
   }
   return 0;
 }
+
+namespace {
 
 struct Multiply {
   Element element;
@@ -270,8 +352,8 @@ void multiply(Frame& f, const Instruction& i) {
 
 // Which function runs an instruction; the longest beginning counts.
 
-const std::map<std::string, Run>& instructions() {
-  static const std::map<std::string, Run> table = {
+const Instructions& instructions() {
+  static const Instructions table = {
       {"mov", [](Frame& f, const Instruction& i) { f.set(i.arguments[0], f.value(i.arguments[1])); }},
       {"setp.ne.b32",
        [](Frame& f, const Instruction& i) {
@@ -314,11 +396,16 @@ const std::map<std::string, Run>& instructions() {
        }},
       {"cvt.rn.f16x2.f32", to_pair<half>},
       {"cvt.rn.bf16x2.f32", to_pair<bfloat16>},
+      {"cvt.rn.f16x2.e4m3x2", from_float8_pair<gpukit::float8_e4m3>},
+      {"cvt.rn.f16x2.e5m2x2", from_float8_pair<gpukit::float8_e5m2>},
+      {"cvt.rn.satfinite.e4m3x2.f32", to_float8_pair<gpukit::float8_e4m3, gpukit::to_float8_e4m3>},
+      {"cvt.rn.satfinite.e5m2x2.f32", to_float8_pair<gpukit::float8_e5m2, gpukit::to_float8_e5m2>},
       {"add.rn.f16x2", pairwise<half, sum>},
       {"mul.rn.f16x2", pairwise<half, product>},
       {"fma.rn.f16x2", pairwise<half, fused>},
       {"sub.rn.bf16x2", pairwise<bfloat16, difference>},
       {"fma.rn.bf16x2", pairwise<bfloat16, fused>},
+      {"max.NaN.xorsign.abs.bf16x2", pairwise<bfloat16, larger_magnitude>},
       {"max.NaN.f32",
        [](Frame& f, const Instruction& i) {
          const float a = f.number(i.arguments[1]), b = f.number(i.arguments[2]);
@@ -360,6 +447,8 @@ const std::map<std::string, Run>& instructions() {
       {"createpolicy", [](Frame& f, const Instruction& i) { f.set(i.arguments[0], uint64_t{0}); }},
       {"atom.acq_rel.gpu.global.add.u32", count_atomically},
       {"ldmatrix.sync.aligned.m8n8", load_matrices},
+      {"stmatrix.sync.aligned.m8n8", store_matrices},
+      {"movmatrix.sync.aligned.m8n8.trans.b16", move_matrix},
       {"mma.sync.aligned", multiply},
   };
   return table;
@@ -370,8 +459,12 @@ void not_emulated(Frame&, const Instruction& i) { emulator_fail("%s is not emula
 }  // namespace
 
 Run find_instruction(const std::string& name) {
+  static const bool hopper = settings().arch >= 90;
   for (size_t length = name.size(); length > 0; --length)
-    if (auto found = instructions().find(name.substr(0, length)); found != instructions().end()) return found->second;
+    for (const Instructions* table : {&instructions(), &hopper_instructions(), &wgmma_instructions()})
+      if (auto found = table->find(name.substr(0, length));
+          found != table->end() && (hopper || table == &instructions()))
+        return found->second;
   return not_emulated;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <utility>
 
 #include "tests/emulator/compile.h"
 
@@ -17,7 +18,8 @@ class Rewriter {
     while (at_ < in_.size()) {
       if (copy_comment_or_text()) continue;
       if (!in_word(in_[at_])) {
-        out_ += in_[at_++];
+        out_ += in_[at_];
+        if (in_[at_++] == '{' && !cluster_.empty()) out_ += " emulator_cluster(" + std::exchange(cluster_, {}) + ");";
         continue;
       }
       const std::string word = read_word();
@@ -29,6 +31,8 @@ class Rewriter {
         skip_space();
         read_word();
         shared(true);
+      } else if (word == "GPUKIT_CLUSTER" && next_is("(") && !in_define()) {
+        cluster();
       } else {
         out_ += word;
       }
@@ -118,6 +122,10 @@ class Rewriter {
       for (const std::string& piece : split(parts[part], ',')) {
         const std::string operand = trim(piece);
         if (operand.empty()) continue;
+        if (operand[0] != '"') {  // a macro of operands
+          operands += ", " + operand;
+          continue;
+        }
         const size_t bracket = operand.find('(');
         operands += std::string(", ::emulator::") + (part == 1 ? "output(" : "input(") + operand.substr(0, bracket) +
                     ", " + operand.substr(bracket + 1);
@@ -127,6 +135,23 @@ class Rewriter {
       out_ += "do { static const ::emulator::Program* emulator_program = emulator_assemble(" + trim(parts[0]) +
               "); ::emulator::execute(emulator_program" + operands + "); } while (false)";
     keep_lines(begin);
+  }
+
+  bool in_define() const {
+    const size_t line = in_.rfind('\n', at_) + 1;
+    return in_.compare(line, 7, "#define") == 0;
+  }
+
+  /// GPUKIT_CLUSTER(blocks) of a kernel: told at the start of its body.
+  void cluster() {
+    const size_t begin = in_.find('(', at_);
+    int depth = 0;
+    at_ = begin;
+    do {
+      depth += (in_[at_] == '(') - (in_[at_] == ')');
+      ++at_;
+    } while (depth > 0 && at_ < in_.size());
+    cluster_ = in_.substr(begin + 1, at_ - begin - 2);
   }
 
   /// Where the lines of a declaration went: in a macro they are continued.
@@ -157,7 +182,10 @@ class Rewriter {
     const std::string type = name + "_emulated";
     out_ += "typedef " + text.substr(0, name_at) + type + text.substr(sizes) + "; ";
     if (dynamic) {
-      out_ += "static " + type + "& " + name + " = *reinterpret_cast<" + type + "*>(emulator_dynamic_shared())";
+      // Each block of a cluster has its own; outside of functions, where lines start at the margin, there is one.
+      const size_t line = in_.rfind('\n', begin) + 1;
+      if (in_[line] != ' ') out_ += "static ";
+      out_ += type + "& " + name + " = *reinterpret_cast<" + type + "*>(emulator_dynamic_shared())";
     } else {
       out_ += "static char " + name + "_key; " + type + "& " + name + " = *static_cast<" + type +
               "*>(emulator_shared(&" + name + "_key, sizeof(" + type + ")))";
@@ -167,7 +195,7 @@ class Rewriter {
   }
 
   const std::string& in_;
-  std::string out_;
+  std::string out_, cluster_;
   size_t at_ = 0;
 };
 

@@ -7,9 +7,6 @@
 
 namespace emulator {
 
-/// The chip: it has no instructions of later ones.
-inline constexpr int kArch = 80;
-
 struct Settings {
   std::string root;      // of the sources
   std::string cache;     // compiled kernels
@@ -17,6 +14,7 @@ struct Settings {
   std::string library;   // this one
   Options options;
   int sms;
+  int arch;  // of the chip: 80 or 90
 };
 
 const Settings& settings();

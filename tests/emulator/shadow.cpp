@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
+
+#include "tests/emulator/threads.h"
 
 namespace emulator {
 namespace {
@@ -20,13 +24,14 @@ struct Cell {
   bool atomic = false, declared = false;
 };
 
-constexpr size_t kPage = 4096;
+constexpr size_t kPage = 4096, kStaticBytes = 48 * 1024;
 using Page = std::array<Cell, kPage>;
 
 struct Shadow {
   std::vector<Range> ranges, unchecked;
   size_t last_range = 0;
-  std::vector<Cell> shared = std::vector<Cell>(kArenaBytes);
+  Cell* shared = static_cast<Cell*>(std::calloc(kArenaBytes, sizeof(Cell)));
+  std::vector<std::pair<size_t, size_t>> declared;  // static objects of the launch: offset and bytes
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages;
   uintptr_t last_page = ~uintptr_t{0};
   Page* last_cells = nullptr;
@@ -35,8 +40,11 @@ struct Shadow {
   bool strict = false;
   bool acquired = false;  // the block has counted in global memory, and may read what other blocks wrote before
   int thread = -1;
-  std::vector<uint32_t> clock;                 // by thread: how often its lane was ordered
-  std::vector<std::array<uint32_t, 32>> seen;  // by thread: the clocks of the lanes that came before it
+  std::vector<uint32_t> clock;  // by thread: how often it was ordered
+  std::vector<uint32_t> seen;   // by thread: the clocks of the threads that came before it, of its warp alone or of all
+  size_t known = 32;            // how many of them
+
+  uint32_t& seen_by(int thread, int other) { return seen[thread * known + (known == 32 ? other % 32 : other)]; }
 };
 
 Shadow& shadow() {
@@ -50,10 +58,11 @@ bool inside(const std::vector<Range>& ranges, uintptr_t begin, uintptr_t end) {
   return after != ranges.begin() && end <= (after - 1)->end;
 }
 
-/// Whether an access of `thread` at an epoch comes before what the current thread does now, within a block.
-bool ordered(const Shadow& s, uint64_t epoch, int thread, uint32_t clock) {
+/// Whether an access of `thread` at an epoch comes before what the current thread does now, within a cluster.
+bool ordered(Shadow& s, uint64_t epoch, int thread, uint32_t clock) {
   if (epoch != s.epoch || thread == s.thread) return true;
-  return thread / 32 == s.thread / 32 && s.seen[s.thread][thread % 32] > clock;
+  if (s.known == 32 && thread / 32 != s.thread / 32) return false;
+  return s.seen_by(s.thread, thread) > clock;
 }
 
 [[noreturn]] void race(const char* what, const char* memory, uintptr_t address, int other) {
@@ -117,44 +126,100 @@ unsigned char* arena() {
 
 void begin_launch(std::vector<Range> ranges, unsigned shared_bytes, bool strict) {
   Shadow& s = shadow();
+  for (auto [offset, bytes] : s.declared)
+    for (size_t i = 0; i < bytes; ++i) s.shared[offset + i].declared = false;
+  s.declared.clear();
   s.strict = strict;
   s.ranges = std::move(ranges);
   s.shared_bytes = shared_bytes;
   s.first_of_launch = ++s.epoch;
-  for (size_t i = 0; i < kDynamicStart; ++i) s.shared[i].declared = false;
   if (s.pages.size() > 4096) s.pages.clear();
   s.last_page = ~uintptr_t{0};
 }
 
-void begin_block(int threads) {
+void begin_block(int threads, int blocks) {
   Shadow& s = shadow();
   s.first_of_block = ++s.epoch;
   s.acquired = false;
   s.clock.assign(threads, 1);
-  s.seen.assign(threads, {});
-  std::memset(arena(), 0xff, kDynamicStart + s.shared_bytes);
+  s.known = 32;
+  s.seen.assign(threads * s.known, 0);
+  const size_t used = std::min(kBlockBytes, kDynamicStart + s.shared_bytes + kStaticBytes);
+  for (int block = 0; block < blocks; ++block) std::memset(arena() + block * kBlockBytes, 0xff, used);
 }
 
 void order_block() { ++shadow().epoch; }
 
+void order_threads() {
+  Shadow& s = shadow();
+  const size_t threads = s.clock.size();
+  if (s.known == threads) return;
+  std::vector<uint32_t> wide(threads * threads, 0);
+  for (size_t thread = 0; thread < threads; ++thread)
+    for (size_t lane = 0; lane < 32 && thread / 32 * 32 + lane < threads; ++lane)
+      wide[thread * threads + thread / 32 * 32 + lane] = s.seen[thread * 32 + lane];
+  s.seen = std::move(wide);
+  s.known = threads;
+}
+
 void order_lanes(int warp, uint32_t lanes) {
   Shadow& s = shadow();
-  std::array<uint32_t, 32> all{};
+  std::vector<uint32_t> all(s.known, 0);
   const int first = warp * 32;
   auto taking_part = [&](int lane) {
     return (lanes >> lane & 1) != 0 && first + lane < static_cast<int>(s.clock.size());
   };
   for (int lane = 0; lane < 32; ++lane) {
     if (!taking_part(lane)) continue;
-    for (int other = 0; other < 32; ++other) all[other] = std::max(all[other], s.seen[first + lane][other]);
-    all[lane] = std::max(all[lane], ++s.clock[first + lane]);
+    const uint32_t* row = &s.seen[(first + lane) * s.known];
+    for (size_t other = 0; other < s.known; ++other) all[other] = std::max(all[other], row[other]);
+    const uint32_t mine = ++s.clock[first + lane];
+    uint32_t& slot = all[s.known == 32 ? lane : first + lane];
+    slot = std::max(slot, mine);
   }
   for (int lane = 0; lane < 32; ++lane)
-    if (taking_part(lane)) s.seen[first + lane] = all;
+    if (taking_part(lane)) std::copy(all.begin(), all.end(), &s.seen[(first + lane) * s.known]);
+}
+
+void release(Clocks& clocks) {
+  order_threads();
+  Shadow& s = shadow();
+  clocks.resize(s.known, 0);
+  const uint32_t* row = &s.seen[s.thread * s.known];
+  for (size_t other = 0; other < s.known; ++other) clocks[other] = std::max(clocks[other], row[other]);
+  clocks[s.thread] = ++s.clock[s.thread];
+}
+
+void acquire(const Clocks& clocks) {
+  order_threads();
+  Shadow& s = shadow();
+  uint32_t* row = &s.seen[s.thread * s.known];
+  for (size_t other = 0; other < clocks.size(); ++other) row[other] = std::max(row[other], clocks[other]);
+}
+
+Clocks asked() {
+  Clocks clocks;
+  release(clocks);
+  return clocks;
+}
+
+Acting::Acting(int thread, const Clocks& clocks) : was_(shadow().thread), thread_(thread), kept_(clocks) {
+  Shadow& s = shadow();
+  s.thread = thread;
+  clock_ = std::exchange(s.clock[thread], clocks[thread] - 1);
+  std::swap_ranges(kept_.begin(), kept_.end(), &s.seen[thread * s.known]);
+}
+Acting::~Acting() {
+  Shadow& s = shadow();
+  s.clock[thread_] = clock_;
+  std::swap_ranges(kept_.begin(), kept_.end(), &s.seen[thread_ * s.known]);
+  s.thread = was_;
 }
 
 void declare_shared(size_t offset, size_t bytes) {
+  if (shadow().shared[offset].declared) return;
   for (size_t i = 0; i < bytes; ++i) shadow().shared[offset + i].declared = true;
+  shadow().declared.emplace_back(offset, bytes);
 }
 
 void set_current_thread(int thread) { shadow().thread = thread; }
@@ -178,11 +243,11 @@ extern "C" void emulator_access(const void* pointer, unsigned long bytes, emulat
   if (begin >= base && begin < base + kArenaBytes) {
     for (uintptr_t at = begin; at < end; ++at) {
       const size_t offset = at - base;
-      const bool ours = offset < kDynamicStart ? s.shared[offset].declared : offset < kDynamicStart + s.shared_bytes;
-      if (!ours)
-        emulator_fail("thread %d %s %lu bytes at shared memory %s %#lx, of which not all are the block's", s.thread,
-                      verb, bytes, offset < kDynamicStart ? "offset" : "dynamic offset",
-                      static_cast<unsigned long>(offset < kDynamicStart ? offset : offset - kDynamicStart));
+      const size_t in_block = offset % kBlockBytes;
+      const bool dynamic = in_block >= kDynamicStart && in_block < kDynamicStart + s.shared_bytes;
+      if (!dynamic && !s.shared[offset].declared)
+        emulator_fail("thread %d %s %lu bytes at shared memory dynamic offset %#lx, of which not all are the block's",
+                      s.thread, verb, bytes, static_cast<unsigned long>(in_block - kDynamicStart));
       check_cell(s, s.shared[offset], access, true, at);
     }
     return;

@@ -9,23 +9,27 @@
 
 namespace emulator {
 
-/// Shared memory lies in one arena: static objects, then, from kDynamicStart on, what the launch asked for.
-inline constexpr size_t kDynamicStart = 64 * 1024, kArenaBytes = 512 * 1024;
+/// Shared memory lies in one arena, the blocks of a cluster one after the other: from kDynamicStart on what the launch
+/// asked for, then static objects. Descriptors of products have 18 bits for an address in a block.
+inline constexpr size_t kDynamicStart = 1024, kBlockBytes = 256 * 1024, kMaxBlocks = 16;
+inline constexpr size_t kArenaBytes = kBlockBytes * kMaxBlocks;
 unsigned char* arena();
 
 /// A new launch with this memory. `strict`: also finds reads of shared memory that nobody wrote, and races of
 /// reads and writes of one block in global memory. Kernels may do both, with values they do not use.
 void begin_launch(std::vector<Range> ranges, unsigned shared_bytes, bool strict);
-/// A new block: its shared memory is unwritten, and all ones.
-void begin_block(int threads);
+/// A new block, or the blocks of a cluster: their shared memory is unwritten, and all ones.
+void begin_block(int threads, int blocks);
 /// All accesses before are ordered before all later ones of the block.
 void order_block();
 /// The same between lanes of a warp.
 void order_lanes(int warp, uint32_t lanes);
+/// From here on any thread may be ordered after any other, by release and acquire in threads.h.
+void order_threads();
 /// `bytes` of the arena from `offset` on are an object now.
 void declare_shared(size_t offset, size_t bytes);
 
-/// Accesses by this thread of the block are checked; below 0 none are.
+/// Accesses by this thread of the cluster are checked; below 0 none are.
 void set_current_thread(int thread);
 /// See leave_unchecked in launch.h, which takes the lock.
 void add_unchecked(Range range);

@@ -136,3 +136,96 @@ def test_fault_is_found(name):
     assert isinstance(found, str), f"nothing was found: {found}"
     assert any(word in found for word in ([words] if isinstance(words, str) else words)), found
     assert "emulated kernel: " in found
+
+
+# Hopper: one thread asks for a copy of 128 bytes that a barrier counts, all wait for it.
+COPY = """
+__shared__ __align__(128) float s[64];
+__shared__ unsigned long long barrier;
+unsigned at = (unsigned)__cvta_generic_to_shared(&barrier), to = (unsigned)__cvta_generic_to_shared(s);
+if (threadIdx.x == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at));
+__syncthreads();
+if (threadIdx.x == 0) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(at), "r"(BYTES) : "memory");
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               :: "r"(to), "l"(x), "r"(128), "r"(at) : "memory");
+}
+BEFORE
+asm volatile("{\\n.reg .pred done;\\nAGAIN%=:\\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\\n"
+             "@!done bra AGAIN%=;\\n}" :: "r"(at) : "memory");
+AFTER
+"""
+
+
+def copied(before="", after="out[threadIdx.x] = s[threadIdx.x % 32];", bytes_=128, arch="90", seed="1"):
+    body = COPY.replace("BYTES", str(bytes_)).replace("BEFORE", before).replace("AFTER", after)
+    return launch(body, options=("--arch", arch, "--seed", seed))
+
+
+@pytest.mark.parametrize("seed", ["0", "5"])
+def test_a_barrier_counts_the_bytes_of_a_copy(seed):
+    assert copied(seed=seed) == [float(i % 32) for i in range(64)]
+
+
+HOPPER_FAULTS = {
+    "read before the copy came": ({"before": "out[threadIdx.x] = s[threadIdx.x % 32];", "after": ""}, "race"),
+    "bytes that never come": ({"bytes_": 256}, "cannot go on"),
+    "more bytes than announced": ({"bytes_": 64}, "more bytes than were announced"),
+    "written while it is copied": ({"before": "if (threadIdx.x == 40) s[3] = 1;"}, "race"),
+    "one arrival too many": (
+        {"before": 'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at) : "memory"); '
+                   'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at) : "memory");'},
+        ("more arrivals", "cannot go on"),
+    ),
+    "no such instruction on SM 80": ({"arch": "80"}, "not emulated"),
+}
+
+
+@pytest.mark.parametrize("name", HOPPER_FAULTS)
+def test_fault_of_hopper_is_found(name):
+    given, words = HOPPER_FAULTS[name]
+    found = copied(**given)
+    assert isinstance(found, str), f"nothing was found: {found}"
+    assert any(word in found for word in ([words] if isinstance(words, str) else words)), found
+
+
+def test_products_of_warpgroups_and_clusters():
+    """TMA, wgmma from shared memory along and across k, multicast in a cluster: matmul's own kernels."""
+    code = """
+    import numpy as np, pygpukit as gp
+    rng = np.random.default_rng(3)
+    kernels = set()
+    for m, k, n in ((200, 136, 264), (64, 512, 128), (384, 192, 1024)):
+        for a_turned in (False, True):
+            for b_turned in (False, True):
+                a, b = (gp.from_numpy(rng.standard_normal(s).astype(np.float32)).astype("bfloat16")
+                        for s in ((k, m) if a_turned else (m, k), (n, k) if b_turned else (k, n)))
+                a, b = a.T if a_turned else a, b.T if b_turned else b
+                kernels.add(gp.explain_matmul(a, b).split(":", 2)[2].split(";")[0])
+                out = gp.matmul(a, b).astype("float32").to_numpy()
+                want = a.astype("float32").to_numpy().astype(float) @ b.astype("float32").to_numpy().astype(float)
+                assert np.abs(out - want).max() <= 0.005 * np.abs(want).max(), (m, k, n, a_turned, b_turned)
+    assert sum("wgmma" in kernel for kernel in kernels) >= 4, kernels
+    """
+    done = run(code, "--arch", "90")
+    assert done.returncode == 0, done.stderr
+
+
+def test_sums_are_not_there_before_the_wait():
+    """Products of a warpgroup change their sums when somebody waits for them."""
+    body = """
+    __shared__ __align__(1024) unsigned char tile[16 * 1024];
+    for (int i = threadIdx.x; i < 4096; i += 128) reinterpret_cast<unsigned*>(tile)[i] = 0x3f803f80u;
+    __syncthreads();
+    unsigned at = (unsigned)__cvta_generic_to_shared(tile);
+    unsigned long long d = (at & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
+    float v[4] = {1, 1, 1, 1};
+    asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;"
+                 : "+f"(v[0]), "+f"(v[1]), "+f"(v[2]), "+f"(v[3]) : "l"(d), "l"(d));
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    float early = v[0];
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    if (threadIdx.x < 32) out[threadIdx.x] = early, out[threadIdx.x + 32] = v[0];
+    """
+    out = launch(body, threads=128, options=("--arch", "90"))
+    assert out == [1.0] * 32 + [17.0] * 32

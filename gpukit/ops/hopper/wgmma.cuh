@@ -50,7 +50,11 @@ template <typename T, int N>
 struct Wgmma;
 
 // The N / 2 registers as operands and as text.
-#define GPUKIT_WGMMA_OUT4(c, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
+#ifndef GPUKIT_OPERAND  // an emulator has its own
+#define GPUKIT_OPERAND(constraint, value) constraint(value)
+#endif
+#define GPUKIT_WGMMA_OUT4(c, i) \
+  GPUKIT_OPERAND(c, d[i]), GPUKIT_OPERAND(c, d[i + 1]), GPUKIT_OPERAND(c, d[i + 2]), GPUKIT_OPERAND(c, d[i + 3])
 #define GPUKIT_WGMMA_OUT8(c, i) GPUKIT_WGMMA_OUT4(c, i), GPUKIT_WGMMA_OUT4(c, i + 4)
 #define GPUKIT_WGMMA_OUT16(c, i) GPUKIT_WGMMA_OUT8(c, i), GPUKIT_WGMMA_OUT8(c, i + 8)
 #define GPUKIT_WGMMA_OUT32(c, i) GPUKIT_WGMMA_OUT16(c, i), GPUKIT_WGMMA_OUT16(c, i + 16)

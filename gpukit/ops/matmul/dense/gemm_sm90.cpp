@@ -246,7 +246,9 @@ driver::BoxLayout out_layout(const Gemm90Tile& tile, int64_t rows, int64_t colum
 
 /// Blocks that run at once in clusters of so many: those of a cluster are neighbours, and of four some places stay
 /// empty.
-int blocks_at_once(int blocks, int sm_count) { return (blocks <= 2 ? sm_count : sm_count * 10 / 11) / blocks * blocks; }
+int blocks_at_once(int blocks, int sm_count) {
+  return std::max(1, (blocks <= 2 ? sm_count : sm_count * 10 / 11) / blocks) * blocks;
+}
 
 /// Nanoseconds, for choosing among instances: the slices of the multiprocessor that has most of them. A thin product
 /// (one column of tiles) has to fetch every slice from memory, which all share.
