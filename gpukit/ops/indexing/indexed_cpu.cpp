@@ -21,6 +21,7 @@ struct Loop {
   int64_t axis_sizes[kMaxRank], axis_strides[kMaxRank];
   int32_t fault_op;
   runtime::FaultWord* fault;
+  int last;           // the innermost axis; without axes the first, whose steps are 0
   bool by_rows;       // no index depends on the innermost axis
   int64_t positions;  // points of the ordered axes
 
@@ -29,6 +30,7 @@ struct Loop {
         num_indices(move.num_indices),
         fault_op(runtime::fault_code(move.op)),
         fault(runtime::fault_word(move.indexed.device())),
+        last(std::max(a.rank - 1, 0)),
         by_rows(true),
         positions(1) {
     for (int axis = 0; axis < a.num_ordered; ++axis) positions *= a.shape[axis];
@@ -37,7 +39,7 @@ struct Loop {
       kinds[j] = index_kind(index.values.dtype());
       axis_sizes[j] = index.axis_size;
       axis_strides[j] = index.axis_stride;
-      by_rows = by_rows && a.index_strides[j][a.rank - 1] == 0;
+      by_rows = by_rows && a.index_strides[j][last] == 0;
     }
   }
 };
@@ -152,7 +154,7 @@ void walk(const Loop& loop, int axis, void* const* indices, Offsets at, int64_t 
 
 template <typename T>
 void get_run(const Loop& loop, T* out, const T* x, void* const* indices, const Offsets& at, int64_t count) {
-  const int last = loop.axes.rank - 1;
+  const int last = loop.last;
   const int64_t plain_step = loop.axes.plain_strides[last], indexed_step = loop.axes.indexed_strides[last];
   if (!loop.by_rows) {
     walk(loop, last, indices, at, count,
@@ -169,7 +171,7 @@ void get_run(const Loop& loop, T* out, const T* x, void* const* indices, const O
 /// Lines [begin, end) whose rows share an index: position by position, a piece of a row at a time.
 template <typename T>
 void set_rows(const Loop& loop, T* x, const T* values, void* const* indices, int64_t begin, int64_t end) {
-  const int ordered = loop.axes.num_ordered, last = loop.axes.rank - 1;
+  const int ordered = loop.axes.num_ordered, last = loop.last;
   const int inner = std::max(ordered, 1) - 1;
   for_each_run(loop, 0, ordered, 0, loop.positions, Offsets{}, [&](Offsets base, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
@@ -187,7 +189,7 @@ void set_rows(const Loop& loop, T* x, const T* values, void* const* indices, int
 /// Lines [begin, end), each with all its positions.
 template <typename T>
 void set_lines(const Loop& loop, T* x, const T* values, void* const* indices, int64_t begin, int64_t end) {
-  const int ordered = loop.axes.num_ordered, last = std::max(loop.axes.rank - 1, 0);
+  const int ordered = loop.axes.num_ordered, last = loop.last;
   auto set = [&](int64_t from, int64_t to) {
     if (to != kSkippedOffset) x[to] = values[from];
   };
