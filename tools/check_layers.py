@@ -28,6 +28,10 @@ LAYERS: list[tuple[str, ...]] = [
 ]
 SHARED_FAMILIES = ("common", "hopper")  # of ops: whose kernel sources every family may include
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+NAMESPACE = re.compile(r"namespace\s*([\w:]*)\s*\{")
+DEFINITION = re.compile(
+    r"inline constexpr [\w:]+ (\w+) =|(?:struct|class) (?:alignas\(\d+\) )?(\w+) (?:final )?(?::[^:].*)?\{"
+)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TEXT_SUFFIXES = {".h", ".cpp", ".cuh", ".py", ".pyi", ".cmake", ".toml", ".md", ".yml", ".yaml", ".json", ".txt", ".in"}
 LENGTH_SUFFIXES = {".h", ".cpp", ".cuh", ".py"}
@@ -149,6 +153,52 @@ def check_tree(root: Path) -> Iterator[str]:
             other = stems.setdefault(path.name, relative.as_posix())
             if other != relative.as_posix():
                 yield f"{relative.as_posix()}:1: {other} has the same name, and so the same bind function"
+    yield from check_definitions(root)
+
+
+def lines_of_host(path: Path) -> Iterator[tuple[int, str]]:
+    """The numbered lines that a host compiler sees."""
+    cut = False
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        if line.startswith("#ifdef __CUDACC_RTC__"):
+            cut = True
+        elif line.startswith(("#else", "#endif")):
+            cut = False
+        elif not cut:
+            yield number, line
+
+
+def host_files(root: Path) -> set[str]:
+    """The sources of the core and all they include."""
+    found: set[str] = set()
+    todo = [path.relative_to(root).as_posix() for path in (root / "gpukit").rglob("*.cpp")]
+    while todo:
+        name = todo.pop()
+        if name in found or not (root / name).is_file():
+            continue
+        found.add(name)
+        matches = (INCLUDE.match(line) for _, line in lines_of_host(root / name))
+        todo += [match[2] for match in matches if match and match[1] == '"']
+    return found
+
+
+def check_definitions(root: Path) -> Iterator[str]:
+    """One name in two headers: of templates over it a linker silently keeps one. Headers of kernels alone may repeat a
+    name, since each kernel is compiled by itself."""
+    seen: dict[str, str] = {}
+    headers = (name for name in host_files(root) if name.startswith("gpukit/") and name.endswith((".h", ".cuh")))
+    for relative in sorted(headers):
+        namespaces: list[str] = []
+        for number, line in lines_of_host(root / relative):
+            if opened := NAMESPACE.match(line):
+                namespaces.append(opened[1])
+            elif line.startswith("}  // namespace") and namespaces:
+                namespaces.pop()
+            elif "" not in namespaces and (match := DEFINITION.match(line)):
+                name = "::".join([*namespaces, match[1] or match[2]])
+                first = seen.setdefault(name, relative)
+                if first != relative:
+                    yield f"{relative}:{number}: {first} defines {name} too"
 
 
 def main() -> int:

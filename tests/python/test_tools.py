@@ -81,6 +81,17 @@ def test_layers_finds_two_bindings_of_one_name(tmp_path):
     assert "same bind function" in faults(tmp_path, "gpukit/ops/norm/x_py.cpp", "\n")[0]
 
 
+def test_layers_finds_two_definitions_of_one_name(tmp_path):
+    text = "#pragma once\nnamespace gpukit {\nstruct Table {\n};\n}  // namespace gpukit\n"
+    faults(tmp_path, "gpukit/ops/audio/a.cuh", text)
+    assert faults(tmp_path, "gpukit/ops/audio/b.cuh", text) == []
+    both = '#include "gpukit/ops/audio/a.cuh"\n#include "gpukit/ops/audio/b.cuh"\n'
+    assert faults(tmp_path, "gpukit/ops/audio/c.cpp", both) == [
+        "gpukit/ops/audio/b.cuh:3: gpukit/ops/audio/a.cuh defines gpukit::Table too"
+    ]
+    assert faults(tmp_path, "gpukit/ops/audio/b.cuh", text.replace("gpukit {", "gpukit::audio {")) == []
+
+
 def test_the_tree_keeps_its_layers():
     assert list(layers.check_tree(ROOT)) == []
 

@@ -17,7 +17,7 @@ namespace {
 
 const jit::KernelSet kernels("gpukit/ops/audio/effects.cuh",
                              gather_names({"RandomPhase", "MomentumPhase", "StretchTurns", "StretchMagnitude",
-                                           "StretchedSpectrum", "SincTable", "SampleBetween"}));
+                                           "StretchedSpectrum", "ShiftSinc", "SampleBetween"}));
 enum Kernel { kRandom, kMomentum, kTurns, kMagnitude, kSpectrum, kTable, kSample };
 
 void check_stretch(const char* op, double rate, const StretchOptions& o) {
@@ -160,12 +160,12 @@ Array pitch_shift(const Array& audio, double sample_rate, double n_steps, const 
   const int64_t n = rows.shape(1), samples = stretched_samples(n, rate);
   const Array stretched = temporaries.empty({rows.shape(0), samples}, DType::float32, device);
   if (samples > 0) stretch_signal(kOp, rows, rate, o, stretched);
-  const Array table = temporaries.empty({kSincPoints}, DType::float32, device);
-  gather<SincTable>(kOp, kernels.get(kTable), table, {}, {}, {}, {}, 512);
+  const Array table = temporaries.empty({kShiftPoints}, DType::float32, device);
+  gather<ShiftSinc>(kOp, kernels.get(kTable), table, {}, {}, {}, {}, 512);
   constexpr double kPassed = 0.95;  // of the lower half rate
   const SampleBetween::Params p{samples, n, 1 / rate, static_cast<float>(kPassed * std::min(1.0, rate))};
   gather<SampleBetween>(kOp, kernels.get(kSample), output.to(), stretched, table, {}, p,
-                        8 * static_cast<int64_t>(2 * kSincCrossings / p.cutoff));
+                        8 * static_cast<int64_t>(2 * kShiftCrossings / p.cutoff));
   return output.finish();
 }
 

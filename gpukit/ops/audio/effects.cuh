@@ -124,10 +124,10 @@ struct StretchedSpectrum {
   }
 };
 
-inline constexpr int64_t kSincCrossings = 48, kSincSteps = 512, kSincPoints = kSincCrossings * kSincSteps + 2;
+inline constexpr int64_t kShiftCrossings = 48, kShiftSteps = 512, kShiftPoints = kShiftCrossings * kShiftSteps + 2;
 
 /// Point `i` of half a windowed sinc.
-struct SincTable {
+struct ShiftSinc {
   using Value = float;
   struct Params {};
   static GPUKIT_DEVICE double bessel(double x) {
@@ -140,8 +140,8 @@ struct SincTable {
   }
   static GPUKIT_DEVICE float at(int64_t i, const float*, const float*, const float*, const Params&) {
     constexpr double kBeta = 10.0;
-    const double x = static_cast<double>(i) / static_cast<double>(kSincSteps);
-    const double part = x / static_cast<double>(kSincCrossings), angle = 3.141592653589793 * x;
+    const double x = static_cast<double>(i) / static_cast<double>(kShiftSteps);
+    const double part = x / static_cast<double>(kShiftCrossings), angle = 3.141592653589793 * x;
     if (part >= 1) return 0.0f;
     const double window = bessel(kBeta * ::sqrt(1 - part * part)) / bessel(kBeta);
     return static_cast<float>((i == 0 ? 1.0 : ::sin(angle) / angle) * window);
@@ -159,14 +159,14 @@ struct SampleBetween {
   static GPUKIT_DEVICE float at(int64_t index, const float* a, const float* b, const float*, const Params& p) {
     const float* x = a + index / p.samples * p.n;
     const double middle = static_cast<double>(index % p.samples) * p.step;
-    const double reach = static_cast<double>(kSincCrossings) / static_cast<double>(p.cutoff);
+    const double reach = static_cast<double>(kShiftCrossings) / static_cast<double>(p.cutoff);
     const int64_t low = static_cast<int64_t>(::ceil(middle - reach)), high = static_cast<int64_t>(middle + reach);
     float sum = 0.0f;
     for (int64_t i = low > 0 ? low : 0; i <= high && i < p.n; ++i) {
       const float at =
-          fabsf(static_cast<float>(static_cast<double>(i) - middle)) * p.cutoff * static_cast<float>(kSincSteps);
+          fabsf(static_cast<float>(static_cast<double>(i) - middle)) * p.cutoff * static_cast<float>(kShiftSteps);
       const int32_t point = static_cast<int32_t>(at);
-      if (point + 1 >= kSincPoints) continue;
+      if (point + 1 >= kShiftPoints) continue;
       sum += x[i] * (b[point] + (at - static_cast<float>(point)) * (b[point + 1] - b[point]));
     }
     return sum * p.cutoff;

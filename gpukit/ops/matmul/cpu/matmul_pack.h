@@ -22,16 +22,16 @@ GPUKIT_ALWAYS_INLINE void transpose_4x4(V* to, int64_t to_stride, const V* from,
 #endif
 }
 
-inline constexpr int kPiece = 16;  // steps of a lane packed at a time: about a cache line is read
+inline constexpr int kPackedSteps = 16;  // steps of a lane packed at a time: about a cache line is read
 
 /// A strip at any strides, the slow way. An odd last element is paired with 0.
 template <typename T>
 GPUKIT_NEVER_INLINE void pack_strided(typename Sums<T>::Packed* to, int to_stride, const T* from, int64_t lanes,
                                       int64_t lane_stride, int64_t depth, int64_t k_stride) {
   const int64_t steps = packed_steps<T>(depth);
-  for (int64_t first = 0; first < steps; first += kPiece)
+  for (int64_t first = 0; first < steps; first += kPackedSteps)
     for (int64_t lane = 0; lane < lanes; ++lane)
-      for (int64_t step = first; step < std::min(first + kPiece, steps); ++step) {
+      for (int64_t step = first; step < std::min(first + kPackedSteps, steps); ++step) {
         const int64_t k = step * Sums<T>::kSteps;
         const T* low = from + lane * lane_stride + k * k_stride;
         if constexpr (Sums<T>::kPairs)
@@ -62,24 +62,24 @@ template <int Lanes, typename T>
 GPUKIT_ALWAYS_INLINE void pack_along(typename Sums<T>::Packed* to, const T* from, int64_t lanes, int64_t lane_stride,
                                      int64_t depth) {
   using Packed = typename Sums<T>::Packed;
-  constexpr int64_t kElements = kPiece * Sums<T>::kSteps;
-  for (; depth >= kElements; depth -= kElements, to += kPiece * Lanes, from += kElements)
+  constexpr int64_t kElements = kPackedSteps * Sums<T>::kSteps;
+  for (; depth >= kElements; depth -= kElements, to += kPackedSteps * Lanes, from += kElements)
     for (int64_t next = 0; next < lanes; next += 4) {
       const int64_t lane = std::min(next, lanes - 4);  // the last four may overlap those before
       const T* row = from + lane * lane_stride;
       if constexpr (std::is_same_v<T, Packed>) {
-        for (int step = 0; step < kPiece; step += 4)
+        for (int step = 0; step < kPackedSteps; step += 4)
           transpose_4x4(to + step * Lanes + lane, Lanes, row + step, lane_stride);
       } else {
-        Packed piece[4][kPiece];
+        Packed piece[4][kPackedSteps];
         for (int r = 0; r < 4; ++r, row += lane_stride)
-          for (int step = 0; step < kPiece; ++step)
+          for (int step = 0; step < kPackedSteps; ++step)
             if constexpr (Sums<T>::kPairs)
               piece[r][step] = Sums<T>::pack(row[2 * step], row[2 * step + 1]);
             else
               piece[r][step] = Sums<T>::pack(row[step]);
-        for (int step = 0; step < kPiece; step += 4)
-          transpose_4x4(to + step * Lanes + lane, Lanes, piece[0] + step, int64_t{kPiece});
+        for (int step = 0; step < kPackedSteps; step += 4)
+          transpose_4x4(to + step * Lanes + lane, Lanes, piece[0] + step, int64_t{kPackedSteps});
       }
     }
   if (depth > 0) pack_strided(to, Lanes, from, lanes, lane_stride, depth, 1);
