@@ -176,6 +176,12 @@ GPUKIT_DEVICE Complex atanh_of(Complex z) {
   return {copysign(re, z.re), 0.5 * atan2(2 * z.im, apart * (1 + z.re) - y2)};
 }
 
+GPUKIT_DEVICE Complex atan_of(Complex z) {
+  // Turning z would lose the sign of a NaN on some chips.
+  if (is_infinite(z.re) && is_nan(z.im)) return {copysign(0.5 * kPi, z.re), copysign(0.0, z.im)};
+  return times_minus_i(atanh_of(times_i(z)));
+}
+
 GPUKIT_DEVICE Complex sign_of(Complex z) {
   if (z.re == 0 && z.im == 0) return {0, 0};
   double size = hypot(z.re, z.im);
@@ -202,7 +208,7 @@ GPUKIT_DEVICE Complex complex_function(UnaryOp op, Complex z) {
     case UnaryOp::tan: return times_minus_i(tanh_of(times_i(z)));
     case UnaryOp::asin: return asin_of(z);
     case UnaryOp::acos: return acos_of(z);
-    case UnaryOp::atan: return times_minus_i(atanh_of(times_i(z)));
+    case UnaryOp::atan: return atan_of(z);
     case UnaryOp::sinh: return sinh_of(z);
     case UnaryOp::cosh: return cosh_of(z);
     case UnaryOp::tanh: return tanh_of(z);

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pygpukit.llm import CausalTransformerModel, Engine, Token, Tokenizer
+    from pygpukit.llm import CausalTransformerModel, Engine, Tokenizer
     from pygpukit.llm.decode import DecodeSpeculative
 
 __all__ = ["Answer", "Session", "add_arguments", "speed"]
@@ -159,7 +159,7 @@ class Session:
         """The text of each token, and why the last one is the last."""
         stops: dict[str, Any] = {"stop_tokens": self._ends, "tokenizer": self.tokenizer}
         tokens = self.model.stream(ids, self.room(ids), engine=self.engine, **self._draw, **stops)
-        with contextlib.closing(cast("Generator[Token, None, None]", tokens)) as stream:
+        with contextlib.closing(tokens) as stream:
             for token in stream:
                 yield token.text, token.finish
 

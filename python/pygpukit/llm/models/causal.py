@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     KeysValues = list[tuple[GPUArray, GPUArray]]
 
 __all__ = ["CausalTransformerModel", "Engine", "Token"]
+
+
+def _ids(tokens: Generator[Token, None, None]) -> Generator[int, None, None]:
+    with contextlib.closing(tokens):  # a generator that is closed need not let go of the one it reads
+        for token in tokens:
+            yield token.id
 
 
 class CausalTransformerModel:
@@ -194,7 +201,7 @@ class CausalTransformerModel:
         top_logprobs: int = 0,
         engine: Engine | None = None,
         **sampling: Any,
-    ) -> Iterator[Token]:
+    ) -> Generator[Token, None, None]:
         """New tokens with their log-probabilities and why they ended; `sampling` as Engine.submit takes it."""
         ids = token_ids(input_ids)
         chosen = engine or self._engine_for(len(ids) + max_new_tokens, logprobs, top_logprobs)
@@ -210,7 +217,7 @@ class CausalTransformerModel:
 
     async def stream_async(
         self, input_ids: Sequence[int], max_new_tokens: int = 20, *, engine: Engine | None = None, **sampling: Any
-    ) -> AsyncIterator[Token]:
+    ) -> AsyncGenerator[Token, None]:
         """The same for asyncio: other coroutines run between tokens. Neither submit nor cancel waits for a step."""
         ids = token_ids(input_ids)
         chosen = engine or self._engine_for(len(ids) + max_new_tokens, False, 0)
@@ -234,13 +241,13 @@ class CausalTransformerModel:
         eos_token_id: int | Sequence[int] | None = None,
         gpu_sampling: bool = False,
         **sampling: Any,
-    ) -> Iterator[int]:
+    ) -> Generator[int, None, None]:
         """New token ids, the one that ends the text included. Without eos_token_id only the length ends it.
 
         Drawing is always on the device. `sampling`: seed, min_p, repetition_penalty and what Engine.submit takes.
         """
         draw = _draw(temperature, top_k, top_p, eos_token_id, sampling)
-        return (token.id for token in self.stream(input_ids, max_new_tokens, **draw))
+        return _ids(self.stream(input_ids, max_new_tokens, **draw))
 
     def generate(
         self,
@@ -270,11 +277,12 @@ class CausalTransformerModel:
         top_p: float = 0.9,
         eos_token_id: int | Sequence[int] | None = None,
         **sampling: Any,
-    ) -> AsyncIterator[int]:
+    ) -> AsyncGenerator[int, None]:
         """generate_stream for asyncio."""
         draw = _draw(temperature, top_k, top_p, eos_token_id, sampling)
-        async for token in self.stream_async(input_ids, max_new_tokens, **draw):
-            yield token.id
+        async with contextlib.aclosing(self.stream_async(input_ids, max_new_tokens, **draw)) as stream:
+            async for token in stream:
+                yield token.id
 
     # One sequence in fixed caches: what the strategies of pygpukit.llm.decode work on.
 
