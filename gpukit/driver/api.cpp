@@ -325,14 +325,18 @@ int Api::suggested_block_size(FunctionHandle function, size_t dynamic_shared) co
 
 BoxMap Api::make_box_map(const BoxLayout& layout, Address address) const {
   BoxMap map;
-  uint64_t shape[3], strides[2];
-  unsigned box[3];
-  for (int i = 0; i < 3; ++i) shape[i] = static_cast<uint64_t>(layout.shape[i]);
-  for (int i = 0; i < 3; ++i) box[i] = static_cast<unsigned>(layout.box[i]);
-  for (int i = 0; i < 2; ++i) strides[i] = static_cast<uint64_t>(layout.strides[i]);
-  const unsigned steps[3] = {1, 1, 1};
-  check(table_->cuTensorMapEncodeTiled(&map, box_type(layout), 3, reinterpret_cast<void*>(address), shape, strides, box,
-                                       steps, CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<int>(layout.swizzle),
+  constexpr int kMaxRank = BoxLayout::kMaxRank;
+  uint64_t shape[kMaxRank], strides[kMaxRank - 1];
+  unsigned box[kMaxRank], steps[kMaxRank];
+  for (int i = 0; i < kMaxRank; ++i) {
+    shape[i] = static_cast<uint64_t>(layout.shape[i]);
+    box[i] = static_cast<unsigned>(layout.box[i]);
+    steps[i] = 1;
+    if (i > 0) strides[i - 1] = static_cast<uint64_t>(layout.strides[i - 1]);
+  }
+  check(table_->cuTensorMapEncodeTiled(&map, box_type(layout), static_cast<unsigned>(layout.rank),
+                                       reinterpret_cast<void*>(address), shape, strides, box, steps,
+                                       CU_TENSOR_MAP_INTERLEAVE_NONE, static_cast<int>(layout.swizzle),
                                        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         "cuTensorMapEncodeTiled");
   return map;

@@ -72,13 +72,15 @@ struct LaunchShape {
   bool overlaps = false;  // may start while the kernel before it on the stream still runs, where the driver can do that
 };
 
-/// A matrix, or a stack of them, as the copy engine of sm_90 and later moves it: in boxes. Innermost axis first.
+/// A tensor of `rank` axes, innermost first, as the copy engine of sm_90 and later moves it: in boxes.
 struct BoxLayout {
   enum class Swizzle : uint8_t { none, bytes32, bytes64, bytes128 };  // the width of a box's rows, permuted in banks
   DType dtype = DType::float32;
-  int64_t shape[3] = {1, 1, 1};
-  int64_t strides[2] = {0, 0};  // bytes between rows and between matrices, multiples of 16
-  int box[3] = {1, 1, 1};
+  static constexpr int kMaxRank = 4;
+  int rank = 3;
+  int64_t shape[kMaxRank] = {1, 1, 1, 1};
+  int64_t strides[kMaxRank - 1] = {};  // bytes between elements of the second axis and so on, multiples of 16
+  int box[kMaxRank] = {1, 1, 1, 1};
   Swizzle swizzle = Swizzle::none;
   bool to_tf32 = false;  // float32 is rounded to TF32 on its way
   bool operator==(const BoxLayout&) const = default;

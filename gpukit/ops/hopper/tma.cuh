@@ -18,7 +18,15 @@ GPUKIT_DEVICE void tile_load(uint32_t to, const TileMap* map, uint32_t barrier, 
       "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z)
       : "memory");
 }
-/// The same with a policy for the L2.
+/// The same of a tensor of four axes.
+GPUKIT_DEVICE void tile_load_4d(uint32_t to, const TileMap* map, uint32_t barrier, int x, int y, int z, int w) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(to),
+      "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+}
+/// tile_load with a policy for the L2.
 GPUKIT_DEVICE void tile_load(uint32_t to, const TileMap* map, uint32_t barrier, int x, int y, int z, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "

@@ -204,13 +204,13 @@ GPUKIT_WGMMA_HALVES(240, 120, "%120", "%121", "%122", ", 1, 1, %123, %124")
 GPUKIT_WGMMA(float8_e4m3, float, "f", 144, 72, "k32.f32.e4m3.e4m3", ", 1, 1", "%72", "%73", "%74")
 
 /// With a in registers, of 32 bytes of K: of its warp's 16 rows a thread has rows lane / 4 and lane / 4 + 8 at bytes
-/// 4 (lane % 4) of K, then the same two 16 bytes further. float stands for TF32.
-template <typename T, int N>
+/// 4 (lane % 4) of K, then the same two 16 bytes further. float stands for TF32. TurnB: b lies along N.
+template <typename T, int N, int TurnB = 0>
 struct WgmmaTaken;
 
-#define GPUKIT_WGMMA_TAKEN(T, N, R, kind, tail, A, B, P)                                               \
+#define GPUKIT_WGMMA_TAKEN(T, N, R, kind, turn, tail, A, B, P)                                         \
   template <>                                                                                          \
-  struct WgmmaTaken<T, N> {                                                                            \
+  struct WgmmaTaken<T, N, turn> {                                                                      \
     static GPUKIT_DEVICE void run(float (&d)[R], const uint32_t (&a)[4], uint64_t b, int add) {        \
       asm volatile("{.reg .pred p; setp.ne.b32 p, " P ", 0; wgmma.mma_async.sync.aligned.m64n" #N kind \
                    " {" GPUKIT_WGMMA_REGS##R "}, {" A "}, " B ", p, 1, 1" tail ";}"                    \
@@ -218,19 +218,22 @@ struct WgmmaTaken;
                    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));                    \
     }                                                                                                  \
   };
-#define GPUKIT_WGMMA_TAKEN32(N, R, A, B, P) GPUKIT_WGMMA_TAKEN(float, N, R, "k8.f32.tf32.tf32", "", A, B, P)
-#define GPUKIT_WGMMA_TAKEN16(N, R, A, B, P)                         \
-  GPUKIT_WGMMA_TAKEN(half, N, R, "k16.f32.f16.f16", ", 0", A, B, P) \
-  GPUKIT_WGMMA_TAKEN(bfloat16, N, R, "k16.f32.bf16.bf16", ", 0", A, B, P)
+#define GPUKIT_WGMMA_TAKEN32(N, R, A, B, P) GPUKIT_WGMMA_TAKEN(float, N, R, "k8.f32.tf32.tf32", 0, "", A, B, P)
+#define GPUKIT_WGMMA_TAKEN16(N, R, A, B, P)                            \
+  GPUKIT_WGMMA_TAKEN(half, N, R, "k16.f32.f16.f16", 0, ", 0", A, B, P) \
+  GPUKIT_WGMMA_TAKEN(bfloat16, N, R, "k16.f32.bf16.bf16", 0, ", 0", A, B, P)
+#define GPUKIT_WGMMA_TAKEN_TURNED(N, R, A, B, P)                       \
+  GPUKIT_WGMMA_TAKEN(half, N, R, "k16.f32.f16.f16", 1, ", 1", A, B, P) \
+  GPUKIT_WGMMA_TAKEN(bfloat16, N, R, "k16.f32.bf16.bf16", 1, ", 1", A, B, P)
 GPUKIT_WGMMA_TAKEN32(64, 32, "%32, %33, %34, %35", "%36", "%37")
 GPUKIT_WGMMA_TAKEN32(128, 64, "%64, %65, %66, %67", "%68", "%69")
 GPUKIT_WGMMA_TAKEN32(192, 96, "%96, %97, %98, %99", "%100", "%101")
 GPUKIT_WGMMA_TAKEN32(256, 128, "%128, %129, %130, %131", "%132", "%133")
-GPUKIT_WGMMA_TAKEN(float8_e4m3, 112, 56, "k32.f32.e4m3.e4m3", "", "%56, %57, %58, %59", "%60", "%61")
-GPUKIT_WGMMA_TAKEN(float8_e4m3, 120, 60, "k32.f32.e4m3.e4m3", "", "%60, %61, %62, %63", "%64", "%65")
-GPUKIT_WGMMA_TAKEN(float8_e4m3, 128, 64, "k32.f32.e4m3.e4m3", "", "%64, %65, %66, %67", "%68", "%69")
-GPUKIT_WGMMA_TAKEN(float8_e4m3, 144, 72, "k32.f32.e4m3.e4m3", "", "%72, %73, %74, %75", "%76", "%77")
-GPUKIT_WGMMA_TAKEN(float8_e4m3, 224, 112, "k32.f32.e4m3.e4m3", "", "%112, %113, %114, %115", "%116", "%117")
+GPUKIT_WGMMA_TAKEN(float8_e4m3, 112, 56, "k32.f32.e4m3.e4m3", 0, "", "%56, %57, %58, %59", "%60", "%61")
+GPUKIT_WGMMA_TAKEN(float8_e4m3, 120, 60, "k32.f32.e4m3.e4m3", 0, "", "%60, %61, %62, %63", "%64", "%65")
+GPUKIT_WGMMA_TAKEN(float8_e4m3, 128, 64, "k32.f32.e4m3.e4m3", 0, "", "%64, %65, %66, %67", "%68", "%69")
+GPUKIT_WGMMA_TAKEN(float8_e4m3, 144, 72, "k32.f32.e4m3.e4m3", 0, "", "%72, %73, %74, %75", "%76", "%77")
+GPUKIT_WGMMA_TAKEN(float8_e4m3, 224, 112, "k32.f32.e4m3.e4m3", 0, "", "%112, %113, %114, %115", "%116", "%117")
 GPUKIT_WGMMA_TAKEN16(8, 4, "%4, %5, %6, %7", "%8", "%9")
 GPUKIT_WGMMA_TAKEN16(16, 8, "%8, %9, %10, %11", "%12", "%13")
 GPUKIT_WGMMA_TAKEN16(32, 16, "%16, %17, %18, %19", "%20", "%21")
@@ -239,5 +242,10 @@ GPUKIT_WGMMA_TAKEN16(96, 48, "%48, %49, %50, %51", "%52", "%53")
 GPUKIT_WGMMA_TAKEN16(128, 64, "%64, %65, %66, %67", "%68", "%69")
 GPUKIT_WGMMA_TAKEN16(160, 80, "%80, %81, %82, %83", "%84", "%85")
 GPUKIT_WGMMA_TAKEN16(192, 96, "%96, %97, %98, %99", "%100", "%101")
+GPUKIT_WGMMA_TAKEN_TURNED(64, 32, "%32, %33, %34, %35", "%36", "%37")
+GPUKIT_WGMMA_TAKEN_TURNED(96, 48, "%48, %49, %50, %51", "%52", "%53")
+GPUKIT_WGMMA_TAKEN_TURNED(128, 64, "%64, %65, %66, %67", "%68", "%69")
+GPUKIT_WGMMA_TAKEN_TURNED(192, 96, "%96, %97, %98, %99", "%100", "%101")
+GPUKIT_WGMMA_TAKEN_TURNED(256, 128, "%128, %129, %130, %131", "%132", "%133")
 
 }  // namespace gpukit
