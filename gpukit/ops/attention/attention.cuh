@@ -33,6 +33,7 @@ GPUKIT_DEVICE Merge merge_rows(RowState& total, const RowState& piece) {
 template <typename T, int kDim>
 struct AttentionBlock {
   // Of the products with values: a thread has some columns of every kRowGroups-th row.
+  static constexpr int kPiece = key_piece(kDim);
   static constexpr int kColumns = kDim > kAttentionThreads ? kDim / kAttentionThreads : 1;
   static constexpr int kRowGroups = kDim < kAttentionThreads ? kAttentionThreads / kDim : 1;
   static constexpr int kRows = kQueryRows / kRowGroups;
@@ -193,7 +194,7 @@ struct AttentionBlock {
 #pragma unroll
       for (int j = 0; j < kColumns; ++j) sums[i][j] = 0.0f;
     if (threadIdx.x < kQueryRows) s.piece[threadIdx.x] = no_keys();
-    const int64_t last = first + kKeyPiece < end ? first + kKeyPiece : end;
+    const int64_t last = first + kPiece < end ? first + kPiece : end;
     const int64_t start = begin / kKeyTile * kKeyTile;
     for (int64_t tile = start > first ? start : first; tile < last; tile += kKeyTile) {
       __syncthreads();
@@ -295,8 +296,8 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
     typename AttentionBlock<T, kDim>::Sums sums, total;
     block.read_queries(q);
     if (g.split != 0) {
-      const int64_t first = static_cast<int64_t>(blockIdx.z) * kKeyPiece;
-      if (first < end && first + kKeyPiece > begin) {
+      const int64_t first = static_cast<int64_t>(blockIdx.z) * block.kPiece;
+      if (first < end && first + block.kPiece > begin) {
         block.add_piece(first, begin, end, sums);
         block.write_piece(sums, blockIdx.z, pieces);
       }
@@ -306,7 +307,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
 #pragma unroll
         for (float& value : row) value = 0.0f;
       if (threadIdx.x < kQueryRows) s.total[threadIdx.x] = no_keys();
-      for (int64_t first = begin / kKeyPiece * kKeyPiece; first < end; first += kKeyPiece) {
+      for (int64_t first = begin / block.kPiece * block.kPiece; first < end; first += block.kPiece) {
         block.add_piece(first, begin, end, sums);
         block.merge_into(total, sums);
       }
@@ -323,7 +324,7 @@ template <typename T>
 __global__ void __launch_bounds__(64)
     attention_merge(T* out, float* lse, const float* pieces, const int32_t* first, const int32_t* second,
                     const __grid_constant__ AttentionParams p, const __grid_constant__ AttentionGrid g) {
-  const int64_t width = p.dim + 2;
+  const int64_t width = p.dim + 2, keys = key_piece(p.dim);
   for (int64_t unit = blockIdx.x; unit < p.tokens * p.heads; unit += gridDim.x) {
     const int64_t token = unit / p.heads, head = unit % p.heads;
     const Query query = query_of(p, token, first, second);
@@ -331,7 +332,7 @@ __global__ void __launch_bounds__(64)
       RowState total = no_keys();
       float sum = 0.0f;
       const int64_t stop = query.begin < query.end ? query.end : 0;
-      for (int64_t piece = query.begin / kKeyPiece; piece * kKeyPiece < stop; ++piece) {
+      for (int64_t piece = query.begin / keys; piece * keys < stop; ++piece) {
         const float* from = pieces + (unit * g.pieces + piece) * width;
         const Merge m = merge_rows(total, {from[p.dim], from[p.dim + 1]});
         sum = fmaf(from[at], m.fresh, sum * m.old);

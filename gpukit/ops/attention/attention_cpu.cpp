@@ -119,10 +119,11 @@ class Attention {
     std::fill_n(s->total_state.begin(), rows, SoftmaxState{});
     if (begin < end) {
       pack_queries(run, kv_head, s);
-      for (int64_t first = begin / kKeyPiece * kKeyPiece; first < end; first += kKeyPiece) {
+      const int64_t keys = key_piece(p_.dim);
+      for (int64_t first = begin / keys * keys; first < end; first += keys) {
         std::fill_n(s->piece.begin(), rows * width_, 0.0f);
         std::fill_n(s->piece_state.begin(), rows, SoftmaxState{});
-        const int64_t last = std::min(first + kKeyPiece, end);
+        const int64_t last = std::min(first + keys, end);
         for (int64_t tile = std::max(first, begin / kKeyTile * kKeyTile); tile < last; tile += kKeyTile) {
           if (!work_wanted()) return;
           read_tile(run.sequence, kv_head, tile, std::max(begin, tile), std::min(last, tile + kKeyTile), s);

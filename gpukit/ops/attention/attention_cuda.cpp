@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <utility>
 
 #include "gpukit/base/env_attention.h"
 #include "gpukit/jit/launch.h"
-#include "gpukit/ops/attention/attention_impl.h"
+#include "gpukit/ops/attention/attention_cuda.h"
 #include "gpukit/ops/attention/attention_sm80_shape.cuh"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
@@ -35,8 +34,7 @@ const jit::KernelSet shared_mma_kernels[] = {
 const jit::KernelSet mma_merge_kernels("gpukit/ops/attention/attention_sm80.cuh", {"gpukit::attention_sm80_merge<{T}>"},
                                        {DType::float16, DType::bfloat16});
 
-constexpr int64_t kFewBlocks = 264;                       // less than two for every multiprocessor of a large chip
-constexpr int64_t kMostPieceElements = int64_t{1} << 26;  // of the sums of pieces
+constexpr int64_t kFewBlocks = 264;  // less than two for every multiprocessor of a large chip
 
 int kernel_of(int dim) { return dim <= 64 ? 0 : dim <= 128 ? 1 : 2; }
 int padded_dim(int kernel) { return 64 << kernel; }
@@ -57,10 +55,10 @@ Division divide(const AttentionParams& p, int rows) {
   d.chunks = static_cast<int32_t>(ceil_div(p.group, rows));
   d.heads = static_cast<int32_t>(ceil_div(p.group, d.chunks));
   d.tokens = rows / d.heads;
-  const int64_t pieces = ceil_div(p.cache.max_pages * p.cache.page_size, kKeyPiece);
+  const int64_t pieces = ceil_div(p.cache.max_pages * p.cache.page_size, key_piece(p.dim));
   d.blocks_x = ceil_div(p.tokens, d.tokens);
   d.blocks_y = int64_t{p.heads / p.group} * d.chunks;
-  const bool fits = pieces <= 65535 && p.tokens * p.heads * pieces * (p.dim + 2) <= kMostPieceElements;
+  const bool fits = pieces <= 65535 && pieces_fit(p, pieces);
   const bool pays = pieces > 1 && d.blocks_x * d.blocks_y < kFewBlocks;
   d.split = fits && env::flash_decoding().value_or(pays) ? 1 : 0;
   d.pieces = d.split != 0 ? static_cast<int32_t>(pieces) : 1;
@@ -72,14 +70,6 @@ struct MmaPlan {
   Division division;
   int kernel, shared_bytes;
 };
-
-/// Every row of the last axis, from the start of `a` on, starts at a multiple of `bytes` and lies side by side.
-bool is_packed(const Array& a, int64_t bytes, std::initializer_list<int64_t> strides) {
-  if (a.strides()[a.ndim() - 1] != 1) return false;
-  for (const int64_t stride : strides)
-    if (stride * static_cast<int64_t>(itemsize(a.dtype())) % bytes != 0) return false;
-  return is_aligned(a);
-}
 
 TileCopy copy_of(const KvCache& cache, const AttentionParams& p) {
   const bool coded = p.cache.kind >= CacheKind::float8_e4m3;
@@ -97,7 +87,7 @@ std::optional<MmaPlan> plan_mma(const AttentionCall& c, int shared_per_block) {
   const bool coded = p.cache.kind >= CacheKind::float8_e4m3;
   const CacheKind same = dtype == DType::float16 ? CacheKind::float16 : CacheKind::bfloat16;
   if (dtype == DType::float32 || (!coded && p.cache.kind != same)) return std::nullopt;
-  if (p.cache.max_pages * p.cache.page_size > INT32_MAX - kKeyPiece) return std::nullopt;
+  if (p.cache.max_pages * p.cache.page_size > INT32_MAX - key_piece(p.dim)) return std::nullopt;
   MmaPlan plan{};
   plan.kernel = (p.dim - 1) / kPanelDims;
   const int dim = (plan.kernel + 1) * kPanelDims;
@@ -111,9 +101,7 @@ std::optional<MmaPlan> plan_mma(const AttentionCall& c, int shared_per_block) {
   plan.shared_bytes = mma_shared_bytes(dim, rows, plan.division.split != 0);
   if (plan.shared_bytes > shared_per_block) return std::nullopt;
   const Division& d = plan.division;
-  // Powers up to 1 keep finite products finite.
-  const bool plain = p.softcap == 0.0f && p.mask == MaskKind::none && p.scale > 0.0f && p.scale * kPowerOfE <= 1.0f &&
-                     !c.slopes.defined() && !c.cache.k_scale.defined();
+  const bool plain = has_plain_scores(c);
   plan.grid = {.rows = rows,
                .heads = d.heads,
                .chunks = d.chunks,
@@ -152,14 +140,37 @@ void attention_mma(const AttentionCall& c, const MmaPlan& plan) {
               read(c.cache.k), read(c.cache.v), read_if(c.cache.k_scale), read_if(c.cache.v_scale),
               read_if(c.cache.block_tables), read_if(c.first), read_if(c.second), read_if(c.mask), read_if(c.slopes),
               runtime::fault_address(device), p, plan.grid);
-  if (d.split == 0) return;
-  jit::launch(mma_merge_kernels.get(0, c.q.dtype()), device, merge_config(p), write(c.out), write_if(c.lse),
-              read(pieces), read_if(c.first), read_if(c.second), p, d.pieces, plan.grid.power);
+  if (d.split != 0) merge_pieces(c, pieces, d.pieces, plan.grid.power);
 }
 
 }  // namespace
 
+bool is_packed(const Array& a, int64_t bytes, std::initializer_list<int64_t> strides) {
+  if (a.strides()[a.ndim() - 1] != 1) return false;
+  for (const int64_t stride : strides)
+    if (stride * static_cast<int64_t>(itemsize(a.dtype())) % bytes != 0) return false;
+  return is_aligned(a);
+}
+
+bool has_plain_scores(const AttentionCall& c) {
+  const AttentionParams& p = c.params;
+  return p.softcap == 0.0f && p.mask == MaskKind::none && p.scale > 0.0f && p.scale * kPowerOfE <= 1.0f &&
+         !c.slopes.defined() && !c.cache.k_scale.defined();
+}
+
+bool pieces_fit(const AttentionParams& p, int64_t pieces) {
+  constexpr int64_t kMostElements = int64_t{1} << 26;
+  return p.tokens * p.heads * pieces * (p.dim + 2) <= kMostElements;
+}
+
+void merge_pieces(const AttentionCall& c, const Array& pieces, int32_t num_pieces, float power) {
+  const AttentionParams& p = c.params;
+  jit::launch(mma_merge_kernels.get(0, c.q.dtype()), c.out.device(), merge_config(p), write(c.out), write_if(c.lse),
+              read(pieces), read_if(c.first), read_if(c.second), p, num_pieces, power);
+}
+
 void attention(const AttentionCall& c) {
+  if (const std::optional<Sm90Plan> plan = plan_sm90(c)) return attention_sm90(c, *plan);
   if (const std::optional<MmaPlan> plan = plan_mma(c)) return attention_mma(c, *plan);
   const AttentionParams& p = c.params;
   const Division d = divide(p, kQueryRows);
@@ -184,6 +195,7 @@ void attention(const AttentionCall& c) {
 }
 
 std::string explain_attention(const AttentionCall& call) {
+  if (const std::optional<Sm90Plan> plan = plan_sm90(call)) return explain_sm90(*plan);
   const AttentionParams& p = call.params;
   const std::optional<MmaPlan> mma = plan_mma(call);
   const Division d = mma ? mma->division : divide(p, kQueryRows);

@@ -5,9 +5,10 @@
 
 namespace gpukit {
 
-/// Keys are taken in tiles at multiples of kKeyTile, and tiles in pieces at multiples of kKeyPiece. Each piece is a
+/// Keys are taken in tiles at multiples of kKeyTile, and tiles in pieces at multiples of key_piece(). Each piece is a
 /// softmax of its own; pieces are merged in ascending order.
-inline constexpr int kKeyTile = 64, kKeyPiece = 512;
+inline constexpr int kKeyTile = 64;
+constexpr int key_piece(int dim) { return dim > 128 ? 1024 : 512; }
 inline constexpr int kMaxHeadDim = 256;
 /// Of a block of the plain kernel.
 inline constexpr int kAttentionThreads = 128, kQueryRows = 16;

@@ -94,35 +94,37 @@ void bind_attention(nb::module_& m) {
       "explain_attention",
       [](const ArrayObject& q, const ArrayObject& k, const ArrayObject& v, std::optional<double> scale, bool causal,
          IntArg window, std::optional<double> softcap, ArrayArg alibi_slopes, ArrayArg mask, ArrayArg q_lengths,
-         ArrayArg k_lengths) {
+         ArrayArg k_lengths, IntArg chunk) {
         constexpr const char* kOp = "explain_attention";
         const Array& a = to_array(kOp, "q", q);
         const Array& b = to_array(kOp, "k", k);
         const Array& c = to_array(kOp, "v", v);
-        const AttentionOptions options{to_score(kOp, scale, window, softcap, alibi_slopes), causal,
+        const AttentionOptions options{to_score(kOp, scale, window, softcap, alibi_slopes, chunk), causal,
                                        optional(kOp, "mask", mask), optional(kOp, "q_lengths", q_lengths),
                                        optional(kOp, "k_lengths", k_lengths)};
         return in_scope([&] { return explain_attention(a, b, c, options); });
       },
       "q"_a, "k"_a, "v"_a, nb::kw_only(), "scale"_a = nb::none(), "causal"_a = false, "window"_a = nb::none(),
       "softcap"_a = nb::none(), "alibi_slopes"_a = nb::none(), "mask"_a = nb::none(), "q_lengths"_a = nb::none(),
-      "k_lengths"_a = nb::none(), "What attention does for such arrays: the path and its kernel, in words.");
+      "k_lengths"_a = nb::none(), "chunk"_a = nb::none(),
+      "What attention does for such arrays: the path and its kernel, in words.");
   m.def(
       "explain_attention_over_cache",
       [](const ArrayObject& q, const ArrayObject& k_cache, const ArrayObject& v_cache, const ArrayObject& sequence_ids,
          const ArrayObject& positions, ArrayArg block_tables, ArrayArg k_scale, ArrayArg v_scale,
-         std::optional<double> scale, IntArg window, std::optional<double> softcap, ArrayArg alibi_slopes) {
+         std::optional<double> scale, IntArg window, std::optional<double> softcap, ArrayArg alibi_slopes,
+         IntArg chunk) {
         constexpr const char* kOp = "explain_attention_over_cache";
         const Array& a = to_array(kOp, "q", q);
         const KvCache cache = to_cache(kOp, k_cache, v_cache, k_scale, v_scale, block_tables);
         const Array& ids = to_array(kOp, "sequence_ids", sequence_ids);
         const Array& at = to_array(kOp, "positions", positions);
-        const ScoreOptions options = to_score(kOp, scale, window, softcap, alibi_slopes);
+        const ScoreOptions options = to_score(kOp, scale, window, softcap, alibi_slopes, chunk);
         return in_scope([&] { return explain_attention_over_cache(a, cache, ids, at, options); });
       },
       "q"_a, "k_cache"_a, "v_cache"_a, "sequence_ids"_a, "positions"_a, nb::kw_only(), "block_tables"_a = nb::none(),
       "k_scale"_a = nb::none(), "v_scale"_a = nb::none(), "scale"_a = nb::none(), "window"_a = nb::none(),
-      "softcap"_a = nb::none(), "alibi_slopes"_a = nb::none(),
+      "softcap"_a = nb::none(), "alibi_slopes"_a = nb::none(), "chunk"_a = nb::none(),
       "What attention_over_cache does for such arrays: the path and its kernel, in words.");
 }
 

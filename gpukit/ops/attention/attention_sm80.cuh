@@ -8,27 +8,14 @@
 // The block walks all pieces and merges them, or one piece only (grid z), whose sums attention_sm80_merge merges.
 #pragma once
 #include "gpukit/ops/attention/attention_sm80_tile.cuh"
+#include "gpukit/ops/attention/attention_softmax.cuh"
 #include "gpukit/ops/common/fault.cuh"
-#include "gpukit/ops/common/short_math.cuh"
 
 namespace gpukit {
 
-GPUKIT_DEVICE float finite_most(float most) { return most == no_score() ? 0.0f : most; }
-
-/// `fresh` becomes part of `total`.
-GPUKIT_DEVICE Merge merge_powers(RowState& total, const RowState& fresh, float power) {
-  const float most = fmaxf(total.most, fresh.most), base = finite_most(most);
-  const Merge m{exp2_normal((total.most - base) * power), exp2_normal((fresh.most - base) * power)};
-  total = {most, fmaf(fresh.sum, m.fresh, total.sum * m.old)};
-  return m;
-}
-GPUKIT_DEVICE float power_lse(const RowState& state, float power) {
-  return state.sum == 0.0f ? no_score() : fmaf(state.most * power, kLn2, logf(state.sum));
-}
-
 template <typename T, int kDim>
 struct MmaAttention {
-  static constexpr int kTileBytes = kKeyTile * kDim * 2;
+  static constexpr int kTileBytes = kKeyTile * kDim * 2, kPiece = key_piece(kDim);
 
   const AttentionParams& p;
   const MmaGrid& g;
@@ -140,36 +127,6 @@ struct MmaAttention {
     }
   }
 
-  /// Exponentials of one row's columns of this lane; their sum, groups of 16 keys one after the other.
-  template <int kBlocks>
-  GPUKIT_DEVICE float exponentials(float (&x)[kBlocks][4], int place, float base) const {
-    float sum = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kBlocks; i += 2) {
-      float group = 0.0f;
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        float& value = x[i + e / 2][place + e % 2];
-        value = exp2_normal(fmaf(value, g.power, -base));
-        group = e == 0 ? value : group + value;
-      }
-      sum = i == 0 ? group : sum + group;
-    }
-    return sum;
-  }
-
-  /// The exponential of the change of a row's maximum.
-  GPUKIT_DEVICE float raise_most(RowState& state, float most) const {
-    most = fmaxf(most, state.most);
-    const float factor = exp2_normal((state.most - finite_most(most)) * g.power);
-    state.most = most;
-    return factor;
-  }
-  GPUKIT_DEVICE static float most_of_four(float x) {
-    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-    return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-  }
-
   /// Of up to 16 rows: the warps share keys, then dims.
   template <bool kShared>
   struct Sums {
@@ -195,29 +152,14 @@ struct MmaAttention {
       for (float& value : block) value = 0.0f;
     sums.rows[0] = sums.rows[1] = no_keys();
   }
-  template <bool kShared>
-  GPUKIT_DEVICE static void scale(Sums<kShared>& sums, const float (&factor)[2]) {
-    // Times 1 changes nothing.
-    if (!__any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f)) return;
-#pragma unroll
-    for (auto& block : sums.values)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) block[e] *= factor[e / 2];
-  }
-
   GPUKIT_DEVICE void add_tile_alone(Sums<false>& sums, float (&x)[8][4], int tile, const MmaPlaces& at) const {
     float factor[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       make_scores(x, 2 * half, row_of<false>(half), tile, 0, at);
-      float most = no_score();
-#pragma unroll
-      for (int i = 0; i < 8; ++i) most = fmaxf(most, fmaxf(x[i][2 * half], x[i][2 * half + 1]));
-      RowState& state = sums.rows[half];
-      factor[half] = raise_most(state, most_of_four(most));
-      state.sum = fmaf(state.sum, factor[half], exponentials(x, 2 * half, finite_most(state.most) * g.power));
+      factor[half] = add_scores(sums.rows[half], x, half, g.power);
     }
-    scale(sums, factor);
+    scale_rows(sums.values, factor);
 #pragma unroll
     for (int i = 0; i < kKeyTile / 16; ++i) {
       const uint32_t weights[4] = {pack<T>(x[2 * i][0], x[2 * i][1]), pack<T>(x[2 * i][2], x[2 * i][3]),
@@ -243,14 +185,15 @@ struct MmaAttention {
     for (int half = 0; half < 2; ++half) {
       const int r = row_of<true>(half);
       RowState& state = sums.rows[half];
-      factor[half] = raise_most(state, fmaxf(fmaxf(s.most[0][r], s.most[1][r]), fmaxf(s.most[2][r], s.most[3][r])));
-      s.sums[warp()][r][lane() % 4] = exponentials(x, 2 * half, finite_most(state.most) * g.power);
+      const float most = fmaxf(fmaxf(s.most[0][r], s.most[1][r]), fmaxf(s.most[2][r], s.most[3][r]));
+      factor[half] = raise_most(state, most, g.power);
+      s.sums[warp()][r][lane() % 4] = exponentials(x, 2 * half, g.power, finite_most(state.most) * g.power);
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         store_word(weights + chunk_offset(r, 2 * warp() + i) + lane() % 4 * 4,
                    pack<T>(x[i][2 * half], x[i][2 * half + 1]));
     }
-    scale(sums, factor);
+    scale_rows(sums.values, factor);
     __syncthreads();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -263,16 +206,6 @@ struct MmaAttention {
       uint32_t fragment[4];
       load_matrices(fragment, fragment_at(weights, 0, 0, i, lane_at));
       multiply_values<T>(sums.values, fragment, v, 16 * i, warp(), 4, p.dim, lane_at);
-    }
-  }
-
-  /// The sums of a row's lanes become one.
-  template <bool kShared>
-  GPUKIT_DEVICE static void end_piece(Sums<kShared>& sums) {
-#pragma unroll
-    for (RowState& state : sums.rows) {
-      state.sum += __shfl_xor_sync(0xffffffffu, state.sum, 1);
-      state.sum += __shfl_xor_sync(0xffffffffu, state.sum, 2);
     }
   }
 
@@ -291,15 +224,13 @@ struct MmaAttention {
     }
   }
 
-  /// [token, head, piece]: the sums of a piece, then its maximum and sum of exponentials.
   template <bool kShared>
   GPUKIT_DEVICE void write_piece(const Sums<kShared>& sums, float* pieces, int piece) const {
-    const int64_t width = p.dim + 2;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int r = row_of<kShared>(half);
       if (!in_use(r)) continue;
-      float* to = pieces + ((token_of(r) * p.heads + head_of(r)) * g.pieces + piece) * width;
+      float* to = piece_of(pieces, p, token_of(r), head_of(r), g.pieces, piece);
 #pragma unroll
       for (int i = 0; i < Sums<kShared>::kBlocks; ++i) {
         asm volatile("" ::: "memory");
@@ -320,11 +251,12 @@ struct MmaAttention {
       const int r = row_of<kShared>(half);
       if (!in_use(r)) continue;
       T* to = out + row_place(p, p.out, token_of(r), head_of(r));
+      const float inverse = row_inverse(total[half]);
 #pragma unroll 4
       for (int i = 0; i < Sums<kShared>::kBlocks; ++i) {
         const int dim = dim_of<kShared>(i);
-        if (dim < p.dim) to[dim * p.out.step] = store<T>(row_result(total_at(i, 2 * half), total[half]));
-        if (dim + 1 < p.dim) to[(dim + 1) * p.out.step] = store<T>(row_result(total_at(i, 2 * half + 1), total[half]));
+        if (dim < p.dim) to[dim * p.out.step] = store<T>(finish_row(total_at(i, 2 * half), inverse));
+        if (dim + 1 < p.dim) to[(dim + 1) * p.out.step] = store<T>(finish_row(total_at(i, 2 * half + 1), inverse));
       }
       if (lse != nullptr && tells_row(kShared))
         lse[row_place(p, p.lse, token_of(r), head_of(r))] = power_lse(total[half], g.power);
@@ -336,8 +268,8 @@ struct MmaAttention {
   GPUKIT_DEVICE void run(T* out, float* lse, float* pieces, int piece, int sequence, int begin, int end) const {
     const bool split = g.split != 0;
     if (split) {
-      begin = begin > piece * kKeyPiece ? begin : piece * kKeyPiece;
-      end = end < (piece + 1) * kKeyPiece ? end : (piece + 1) * kKeyPiece;
+      begin = begin > piece * kPiece ? begin : piece * kPiece;
+      end = end < (piece + 1) * kPiece ? end : (piece + 1) * kPiece;
       if (begin >= end) return;
     }
     const bool works = kShared || warp() * kMmaWarpRows < rows;
@@ -364,8 +296,8 @@ struct MmaAttention {
           } else {
             if (works) add_tile_alone(sums, x, tile, s.places[slot]);
           }
-          if (!more || (tile + kKeyTile) % kKeyPiece == 0) {
-            end_piece(sums);
+          if (!more || (tile + kKeyTile) % kPiece == 0) {
+            end_piece(sums.rows);
             if (split)
               write_piece(sums, pieces, piece);
             else if (works)
@@ -455,7 +387,6 @@ template <typename T>
 __global__ void __launch_bounds__(64)
     attention_sm80_merge(T* out, float* lse, const float* pieces, const int32_t* first, const int32_t* second,
                          const __grid_constant__ AttentionParams p, int32_t num_pieces, float power) {
-  const int64_t width = p.dim + 2;
   for (int64_t unit = blockIdx.x; unit < p.tokens * p.heads; unit += gridDim.x) {
     const int64_t token = unit / p.heads, head = unit % p.heads;
     const Query query = query_of(p, token, first, second);
@@ -463,12 +394,13 @@ __global__ void __launch_bounds__(64)
       RowState total = no_keys();
       float sum = 0.0f;
       const int64_t stop = query.begin < query.end ? query.end : 0;
-      for (int64_t piece = query.begin / kKeyPiece; piece * kKeyPiece < stop; ++piece) {
-        const float* from = pieces + (unit * num_pieces + piece) * width;
+      const int64_t keys = key_piece(p.dim);
+      for (int64_t piece = query.begin / keys; piece * keys < stop; ++piece) {
+        const float* from = pieces + (unit * num_pieces + piece) * (p.dim + 2);
         const Merge m = merge_powers(total, {from[p.dim], from[p.dim + 1]}, power);
         sum = fmaf(from[at], m.fresh, sum * m.old);
       }
-      out[row_place(p, p.out, token, head) + at * p.out.step] = store<T>(row_result(sum, total));
+      out[row_place(p, p.out, token, head) + at * p.out.step] = store<T>(finish_row(sum, row_inverse(total)));
       if (lse != nullptr && at == 0) lse[row_place(p, p.lse, token, head)] = power_lse(total, power);
     }
   }

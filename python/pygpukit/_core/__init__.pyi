@@ -1069,12 +1069,12 @@ def attention_over_cache(q: GPUArray, k_cache: GPUArray, v_cache: GPUArray, sequ
     Attention of q [tokens, heads, dim] over keys 0 .. positions[i] that a cache holds of sequence sequence_ids[i].
     """
 
-def explain_attention(q: GPUArray, k: GPUArray, v: GPUArray, *, scale: float | None = None, causal: bool = False, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, mask: GPUArray | None = None, q_lengths: GPUArray | None = None, k_lengths: GPUArray | None = None) -> str:
+def explain_attention(q: GPUArray, k: GPUArray, v: GPUArray, *, scale: float | None = None, causal: bool = False, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, mask: GPUArray | None = None, q_lengths: GPUArray | None = None, k_lengths: GPUArray | None = None, chunk: SupportsIndex | None = None) -> str:
     """
     What attention does for such arrays: the path and its kernel, in words.
     """
 
-def explain_attention_over_cache(q: GPUArray, k_cache: GPUArray, v_cache: GPUArray, sequence_ids: GPUArray, positions: GPUArray, *, block_tables: GPUArray | None = None, k_scale: GPUArray | None = None, v_scale: GPUArray | None = None, scale: float | None = None, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None) -> str:
+def explain_attention_over_cache(q: GPUArray, k_cache: GPUArray, v_cache: GPUArray, sequence_ids: GPUArray, positions: GPUArray, *, block_tables: GPUArray | None = None, k_scale: GPUArray | None = None, v_scale: GPUArray | None = None, scale: float | None = None, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, chunk: SupportsIndex | None = None) -> str:
     """
     What attention_over_cache does for such arrays: the path and its kernel, in words.
     """

@@ -1,0 +1,36 @@
+// What the ways of attention on a GPU share; attention_cuda.cpp chooses among them.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+#include "gpukit/ops/attention/attention_impl.h"
+#include "gpukit/ops/attention/attention_sm90_shape.cuh"
+
+namespace gpukit::cuda {
+
+/// Every row of the last axis, from the start of `a` on, starts at a multiple of `bytes` and lies side by side.
+bool is_packed(const Array& a, int64_t bytes, std::initializer_list<int64_t> strides);
+
+/// Scores are products times a scale that keeps finite ones finite, nothing else.
+bool has_plain_scores(const AttentionCall& call);
+
+/// Whether the sums of so many pieces are few enough to be kept in memory.
+bool pieces_fit(const AttentionParams& p, int64_t pieces);
+
+/// attention_sm80_merge: the second kernel where units took one piece each.
+void merge_pieces(const AttentionCall& call, const Array& pieces, int32_t num_pieces, float power);
+
+struct Sm90Plan {
+  Sm90Grid grid;
+  int kernel, dim;  // the padded head dim
+  int blocks;
+};
+
+/// nullopt: not Hopper, too few rows, or arrays that the copy engine cannot move.
+std::optional<Sm90Plan> plan_sm90(const AttentionCall& call);
+void attention_sm90(const AttentionCall& call, const Sm90Plan& plan);
+std::string explain_sm90(const Sm90Plan& plan);
+
+}  // namespace gpukit::cuda
