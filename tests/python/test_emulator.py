@@ -211,6 +211,25 @@ def test_products_of_warpgroups_and_clusters():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(("dim", "keys"), [(64, 600), (200, 80)])
+def test_attention_of_hopper_has_the_bits_of_sm_80(dim, keys):
+    code = f"""
+    import numpy as np, pygpukit as gp
+    rng = np.random.default_rng(5)
+    q, k, v = (gp.from_numpy(rng.standard_normal(s).astype(np.float32)).astype("bfloat16")
+               for s in ((1, 40, 2, {dim}), (1, {keys}, 1, {dim}), (1, {keys}, 1, {dim})))
+    wide = gp.zeros((1, 40, 2, {2 * dim}), dtype="bfloat16")
+    wide[..., ::2] = q
+    spread = wide[..., ::2]  # what TMA cannot move
+    assert "attention_sm90" in gp.explain_attention(q, k, v) and "attention_sm80" in gp.explain_attention(spread, k, v)
+    for causal in (False, True):
+        one, other = (gp.attention(x, k, v, causal=causal).to_numpy().tobytes() for x in (q, spread))
+        assert one == other, causal
+    """
+    done = run(code, "--arch", "90")
+    assert done.returncode == 0, done.stderr
+
+
 def test_sums_are_not_there_before_the_wait():
     """Products of a warpgroup change their sums when somebody waits for them."""
     body = """
