@@ -250,10 +250,10 @@ struct Sm90Attention {
     for (int step = 0; step < kSteps; ++step) {
       const uint32_t in_panel = step % 4 * 32, of_keys = step / 4 * kSm90KeyPanel + in_panel;
       if constexpr (kWide)
-        Wgmma<T, 64>::template run<0, 0>(sums, a + (step / 4 * kSm90QueryPanel + in_panel) / 16, b + of_keys / 16,
-                                         step);
+        Wgmma<T, 64>::template run<0, 0>(sums, tile_descriptor_at(a, step / 4 * kSm90QueryPanel + in_panel),
+                                         tile_descriptor_at(b, of_keys), step);
       else
-        WgmmaTaken<T, 64>::run(sums, q.registers[step], b + of_keys / 16, step);
+        WgmmaTaken<T, 64>::run(sums, q.registers[step], tile_descriptor_at(b, of_keys), step);
     }
     wgmma_commit();
   }
@@ -264,7 +264,8 @@ struct Sm90Attention {
     const uint64_t b = tile_descriptor(values, kSm90KeyPanel, 1024);
     wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < 4; ++i) WgmmaTaken<T, kDim, 1>::run(flat, weights[i], b + i * 2048 / 16, add + i);
+    for (int i = 0; i < 4; ++i)
+      WgmmaTaken<T, kDim, 1>::run(flat, weights[i], tile_descriptor_at(b, i * 2048), i == 0 ? add : 1);
     wgmma_commit();
   }
 

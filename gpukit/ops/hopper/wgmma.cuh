@@ -37,6 +37,11 @@ GPUKIT_DEVICE uint64_t tile_descriptor(uint32_t address, uint32_t leading, uint3
          static_cast<uint64_t>(stride >> 4) << 32 | uint64_t{1} << 62;
 }
 
+/// What lies `bytes` further. Only the lower word changes: there is no carry to the fields above the address.
+GPUKIT_DEVICE uint64_t tile_descriptor_at(uint64_t descriptor, uint32_t bytes) {
+  return (descriptor >> 32 << 32) | (static_cast<uint32_t>(descriptor) + bytes / 16);
+}
+
 /// The unit keeps few bits of a sum of FP8 products: there a slice of 128 of K is summed from zero and added to the
 /// total in float32.
 template <typename T>
