@@ -96,9 +96,11 @@ std::optional<MmaPlan> plan_mma(const AttentionCall& c, int shared_per_block) {
   const bool wide = plan.kernel >= static_cast<int>(std::size(mma_kernels));
   int rows = wide || side_by_side * p.group <= kMmaWarpRows ? kMmaWarpRows : kMmaRows;
   plan.division = divide(p, rows);
-  if (mma_shared_bytes(dim, rows, plan.division.split != 0) > shared_per_block)
-    plan.division = divide(p, rows = kMmaWarpRows);
-  plan.shared_bytes = mma_shared_bytes(dim, rows, plan.division.split != 0);
+  TileCopy copy = copy_of(c.cache, p);
+  const auto shared_bytes = [&] { return mma_shared_bytes(dim, rows, plan.division.split != 0, copy); };
+  if (shared_bytes() > shared_per_block) plan.division = divide(p, rows = kMmaWarpRows);
+  if (copy == TileCopy::codes && shared_bytes() > shared_per_block) copy = TileCopy::elements;
+  plan.shared_bytes = shared_bytes();
   if (plan.shared_bytes > shared_per_block) return std::nullopt;
   const Division& d = plan.division;
   const bool plain = has_plain_scores(c);
@@ -108,7 +110,7 @@ std::optional<MmaPlan> plan_mma(const AttentionCall& c, int shared_per_block) {
                .tokens = d.tokens,
                .split = d.split,
                .pieces = d.pieces,
-               .copy = copy_of(c.cache, p),
+               .copy = copy,
                .aligned_q = is_packed(c.q, 16, {p.q.batch, p.q.token, p.q.head}) ? 1 : 0,
                .plain = plain ? 1 : 0,
                .power = plain ? p.scale * kPowerOfE : 1.0f};

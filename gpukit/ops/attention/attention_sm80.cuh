@@ -25,7 +25,7 @@ struct MmaAttention {
   int64_t token;            // of the first row
   int kv_head, head, rows;  // the first query head; rows in use
   int first_query;          // of s.queries
-  uint32_t q, k, v;         // in shared memory
+  uint32_t q, k, v, raw;    // in shared memory
   float* totals;
   uint32_t lane_at;
 
@@ -78,14 +78,35 @@ struct MmaAttention {
     const uint32_t bits = __ballot_sync(0xffffffffu, readable);
     if (lane() == 0) to.readable[warp()] = bits;
   }
+  GPUKIT_DEVICE const float* value_scales(const MmaPlaces& at) const {
+    return a.v_scale == nullptr ? nullptr : at.v_scale;
+  }
+  // Keys of the next tile come while values of this one are multiplied, values while scores are made. Codes have room
+  // of their own: those of values come together with those of keys.
   GPUKIT_DEVICE void read_keys(const MmaPlaces& at) const {
-    read_tile<T, kDim>(k, g.copy, p.cache.kind, a.k, at.k, nullptr, at.readable, p.cache.k.step, p.dim);
+    if (g.copy == TileCopy::codes) {
+      request_codes<kDim>(raw, a.k, at.k, at.readable, p.dim);
+      commit_copies();
+      request_codes<kDim>(raw + kTileBytes / 2, a.v, at.v, at.readable, p.dim);
+    } else {
+      read_tile<T, kDim>(k, g.copy, p.cache.kind, a.k, at.k, nullptr, at.readable, p.cache.k.step, p.dim);
+    }
     commit_copies();
   }
+  GPUKIT_DEVICE void wait_keys(const MmaPlaces& at) const {
+    if (g.copy != TileCopy::codes) return wait_copies<0>();
+    wait_copies<1>();
+    widen_codes<T, kDim>(k, raw, p.cache.kind, nullptr, at.readable, p.dim);
+  }
   GPUKIT_DEVICE void read_values(const MmaPlaces& at) const {
-    read_tile<T, kDim>(v, g.copy, p.cache.kind, a.v, at.v, a.v_scale == nullptr ? nullptr : at.v_scale, at.readable,
-                       p.cache.v.step, p.dim);
+    if (g.copy == TileCopy::codes) return;
+    read_tile<T, kDim>(v, g.copy, p.cache.kind, a.v, at.v, value_scales(at), at.readable, p.cache.v.step, p.dim);
     commit_copies();
+  }
+  GPUKIT_DEVICE void wait_values(const MmaPlaces& at) const {
+    wait_copies<0>();
+    if (g.copy == TileCopy::codes)
+      widen_codes<T, kDim>(v, raw + kTileBytes / 2, p.cache.kind, value_scales(at), at.readable, p.dim);
   }
 
   /// The score of row r and a key, from their product; in powers of 2.
@@ -305,7 +326,7 @@ struct MmaAttention {
             clear(sums);
           }
         }
-        wait_copies<0>();
+        if (more) wait_keys(s.places[slot ^ 1]);
         __syncthreads();
         if (!more) break;
         tile += kKeyTile;
@@ -316,7 +337,7 @@ struct MmaAttention {
           multiply_keys<T>(x, q, g.rows, kShared ? 0 : warp() * kMmaWarpRows, k, kShared ? warp() * 16 : 0, p.dim,
                            lane_at);
         if constexpr (kShared) find_most_shared(x, tile, s.places[slot]);
-        wait_copies<0>();
+        wait_values(s.places[slot]);
         __syncthreads();
       }
     }
@@ -336,7 +357,8 @@ __global__ void __launch_bounds__(32 * kMmaWarps, 2)
   const AttentionArrays a{k, v, k_scale, v_scale, tables, lengths_or_ids, lengths_or_positions, mask, slopes};
   auto& s = *reinterpret_cast<MmaShared*>(memory);
   char* rest = reinterpret_cast<char*>(memory) + sizeof(MmaShared);
-  const int q_bytes = g.rows * kDim * 2;
+  constexpr int kTileBytes = MmaAttention<T, kDim>::kTileBytes;
+  const int q_bytes = g.rows * kDim * 2, raw_bytes = g.copy == TileCopy::codes ? kTileBytes : 0;
   // The last tokens see the most keys.
   const int64_t first_token = static_cast<int64_t>(gridDim.x - 1 - blockIdx.x) * g.tokens;
   const int tokens = static_cast<int>(p.tokens - first_token < g.tokens ? p.tokens - first_token : g.tokens);
@@ -372,8 +394,9 @@ __global__ void __launch_bounds__(32 * kMmaWarps, 2)
                                       start,
                                       shared_address(rest),
                                       shared_address(rest + q_bytes),
-                                      shared_address(rest + q_bytes + MmaAttention<T, kDim>::kTileBytes),
-                                      reinterpret_cast<float*>(rest + q_bytes + 2 * MmaAttention<T, kDim>::kTileBytes),
+                                      shared_address(rest + q_bytes + kTileBytes),
+                                      shared_address(rest + q_bytes + 2 * kTileBytes),
+                                      reinterpret_cast<float*>(rest + q_bytes + 2 * kTileBytes + raw_bytes),
                                       lane_offset()};
     block.read_queries(q);
     block.template run<kShared>(out, lse, pieces, static_cast<int>(blockIdx.z), sequence, begin, end);

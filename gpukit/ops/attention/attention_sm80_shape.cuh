@@ -31,18 +31,19 @@ struct alignas(16) MmaShared {
   alignas(16) uint32_t weights[kMmaWarpRows * kKeyTile / 2];  // 16-bit exponentials
 };
 
-/// Behind MmaShared: queries, keys, values, and (not split) the sums of the pieces before.
-constexpr int mma_shared_bytes(int padded_dim, int rows, bool split) {
-  return static_cast<int>(sizeof(MmaShared)) + rows * padded_dim * 2 + 2 * kKeyTile * padded_dim * 2 +
-         (split ? 0 : rows * padded_dim * 4);
-}
-
 /// How a tile comes into shared memory.
 enum class TileCopy : int32_t {
   chunks,   // 16 bytes at a time, behind the threads' back
-  codes,    // 8 codes of 8 bits at a time, through registers
+  codes,    // 8 codes of 8 bits at a time, behind the threads' back, which widen them when they are there
   elements  // of any strides
 };
+
+/// Behind MmaShared: queries, keys, values, codes of a tile's keys and values, and (not split) the sums of the pieces
+/// before.
+constexpr int mma_shared_bytes(int padded_dim, int rows, bool split, TileCopy copy) {
+  return static_cast<int>(sizeof(MmaShared)) + rows * padded_dim * 2 + 2 * kKeyTile * padded_dim * 2 +
+         (copy == TileCopy::codes ? 2 * kKeyTile * padded_dim : 0) + (split ? 0 : rows * padded_dim * 4);
+}
 
 struct MmaGrid {
   int32_t rows;           // of a block: 16 or 64

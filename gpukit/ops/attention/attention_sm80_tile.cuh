@@ -84,8 +84,43 @@ GPUKIT_DEVICE float code_value(CacheKind kind, uint8_t code) {
   return kind == CacheKind::int8 ? static_cast<float>(static_cast<int8_t>(code)) : to_float(float8_e4m3{code});
 }
 
-/// Brings keys or values of one head to `to`; `scale`: null, or what codes are multiplied by. Missing keys and dims are
-/// zeros. Chunks need commit_copies() and a wait, the others a barrier.
+/// Codes of the keys or values of one head on their way to `raw`, 8 at a time. What is missing is left out.
+template <int kDim>
+GPUKIT_DEVICE void request_codes(uint32_t raw, const void* data, const int64_t* places, const uint32_t (&readable)[2],
+                                 int dim) {
+  constexpr int kGroups = kDim / 8;
+#pragma unroll 2
+  for (int i = 0; i < kKeyTile * kGroups / (32 * kMmaWarps); ++i) {
+    const int unit = static_cast<int>(threadIdx.x) + i * 32 * kMmaWarps, key = unit / kGroups, group = unit % kGroups;
+    const bool inside = (readable[key / 32] >> key % 32 & 1) != 0 && group * 8 < dim;
+    copy_async_if<8>(inside, raw + unit * 8,
+                     static_cast<const uint8_t*>(data) + (inside ? places[key] + group * 8 : 0));
+  }
+}
+/// What this thread requested, widened to `to`; what was left out is zeros. `scales`: null, or of each key.
+template <typename T, int kDim>
+GPUKIT_DEVICE void widen_codes(uint32_t to, uint32_t raw, CacheKind kind, const float* scales,
+                               const uint32_t (&readable)[2], int dim) {
+  constexpr int kGroups = kDim / 8;
+#pragma unroll 2
+  for (int i = 0; i < kKeyTile * kGroups / (32 * kMmaWarps); ++i) {
+    const int unit = static_cast<int>(threadIdx.x) + i * 32 * kMmaWarps, key = unit / kGroups, group = unit % kGroups;
+    uint32_t codes[2], values[4] = {};
+    if ((readable[key / 32] >> key % 32 & 1) != 0 && group * 8 < dim) {
+      load_shared(codes[0], codes[1], raw + unit * 8);
+      const float scale = scales == nullptr ? 1.0f : scales[key];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const uint32_t pair = codes[j / 2] >> (j % 2 * 16);
+        values[j] = pack<T>(code_value(kind, pair & 255) * scale, code_value(kind, pair >> 8 & 255) * scale);
+      }
+    }
+    store_shared(to + group / 8 * kPanelBytes + chunk_offset(key, group % 8), values);
+  }
+}
+
+/// Brings keys or values of one head to `to`, by chunks or elements; `scale`: null, or what codes are multiplied by.
+/// Missing keys and dims are zeros. Chunks need commit_copies() and a wait, elements a barrier.
 template <typename T, int kDim>
 GPUKIT_DEVICE void read_tile(uint32_t to, TileCopy copy, CacheKind kind, const void* data, const int64_t* places,
                              const float* scales, const uint32_t (&readable)[2], int64_t step, int dim) {
@@ -105,26 +140,6 @@ GPUKIT_DEVICE void read_tile(uint32_t to, TileCopy copy, CacheKind kind, const v
                    : left < 8 ? left * 2
                               : 16);
       }
-    }
-    return;
-  }
-  if (copy == TileCopy::codes) {
-    constexpr int kGroups = kDim / 8;
-#pragma unroll 1
-    for (int unit = thread; unit < kKeyTile * kGroups; unit += 32 * kMmaWarps) {
-      const int key = unit / kGroups, group = unit % kGroups;
-      uint2 codes = {0, 0};
-      const bool inside = is_readable(key) && group * 8 < dim;
-      if (inside) codes = *reinterpret_cast<const uint2*>(static_cast<const uint8_t*>(data) + places[key] + group * 8);
-      const float scale = scales == nullptr ? 1.0f : scales[key];
-      uint32_t values[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const uint32_t pair = (i < 2 ? codes.x : codes.y) >> (i % 2 * 16);
-        values[i] = pack<T>(code_value(kind, pair & 255) * scale, code_value(kind, pair >> 8 & 255) * scale);
-      }
-      if (!inside) values[0] = values[1] = values[2] = values[3] = 0;
-      store_shared(to + group / 8 * kPanelBytes + chunk_offset(key, group % 8), values);
     }
     return;
   }
