@@ -74,27 +74,27 @@ void set_batch_strides(int64_t* strides, const Array& x, const Dims& batch) {
   }
 }
 
-MatmulSpace make_space(const Dims& out_strides, const Array& a, const Array& b, const Shapes& s) {
-  MatmulSpace space = {};
-  space.m = s.m;
-  space.n = s.n;
-  space.k = s.k;
-  space.a_k = a.strides()[a.ndim() - 1];
-  space.a_m = a.ndim() == 1 ? 0 : a.strides()[a.ndim() - 2];
-  space.b_n = b.ndim() == 1 ? 0 : b.strides()[b.ndim() - 1];
-  space.b_k = b.ndim() == 1 ? b.strides()[0] : b.strides()[b.ndim() - 2];
+MatmulProblem make_problem(const Dims& out_strides, const Array& a, const Array& b, const Shapes& s) {
+  MatmulProblem problem = {};
+  problem.m = s.m;
+  problem.n = s.n;
+  problem.k = s.k;
+  problem.a_k = a.strides()[a.ndim() - 1];
+  problem.a_m = a.ndim() == 1 ? 0 : a.strides()[a.ndim() - 2];
+  problem.b_n = b.ndim() == 1 ? 0 : b.strides()[b.ndim() - 1];
+  problem.b_k = b.ndim() == 1 ? b.strides()[0] : b.strides()[b.ndim() - 2];
   int axis = out_strides.rank();
-  space.out_n = b.ndim() == 1 ? 0 : out_strides[--axis];
-  space.out_m = a.ndim() == 1 ? 0 : out_strides[--axis];
-  space.batches = s.batch.product();
-  space.batch_rank = s.batch.rank();
+  problem.out_n = b.ndim() == 1 ? 0 : out_strides[--axis];
+  problem.out_m = a.ndim() == 1 ? 0 : out_strides[--axis];
+  problem.batches = s.batch.product();
+  problem.batch_rank = s.batch.rank();
   for (int i = 0; i < s.batch.rank(); ++i) {
-    space.batch_shape[i] = s.batch[i];
-    space.batch_out[i] = out_strides[i];
+    problem.batch_shape[i] = s.batch[i];
+    problem.batch_out[i] = out_strides[i];
   }
-  set_batch_strides(space.batch_a, a, s.batch);
-  set_batch_strides(space.batch_b, b, s.batch);
-  return space;
+  set_batch_strides(problem.batch_a, a, s.batch);
+  set_batch_strides(problem.batch_b, b, s.batch);
+  return problem;
 }
 
 const char* name(MatmulKernel kernel) {
@@ -128,17 +128,17 @@ Array matmul_product(const char* op, const Array& a, const Array& b, const Matmu
   // Every output element reads whole rows and columns: no sharing at all, not even of equal views.
   const bool buffer = out != nullptr && (share_memory(result, left) || share_memory(result, right));
   const Array target = buffer ? temporaries.empty_like(result) : result;
-  const MatmulSpace space = make_space(target.strides(), left, right, shapes);
+  const MatmulProblem problem = make_problem(target.strides(), left, right, shapes);
   switch (target.device().kind) {
-    case DeviceKind::cpu: cpu::matmul(target, left, right, space); break;
-    case DeviceKind::cuda: cuda::matmul(target, left, right, space, options); break;
+    case DeviceKind::cpu: cpu::matmul(target, left, right, problem); break;
+    case DeviceKind::cuda: cuda::matmul(target, left, right, problem, options); break;
   }
   if (buffer) copy_into(result, target);
   return result;
 }
 
-MatmulSpace matrix_space(const Dims& out_strides, const Array& a, const Array& b) {
-  return make_space(out_strides, a, b, {{}, {}, a.shape(0), b.shape(1), a.shape(1)});
+MatmulProblem matrix_problem(const Dims& out_strides, const Array& a, const Array& b) {
+  return make_problem(out_strides, a, b, {{}, {}, a.shape(0), b.shape(1), a.shape(1)});
 }
 
 void check_kernel(const char* op, MatmulKernel kernel, Device device) {
@@ -147,8 +147,8 @@ void check_kernel(const char* op, MatmulKernel kernel, Device device) {
                          "; the CPU has one kernel, which serves with kernel=None");
 }
 
-MatmulSpace transposed(const MatmulSpace& s) {
-  MatmulSpace t = s;
+MatmulProblem transposed(const MatmulProblem& s) {
+  MatmulProblem t = s;
   std::swap(t.m, t.n);
   std::swap(t.out_m, t.out_n);
   t.a_m = s.b_n;
@@ -159,8 +159,8 @@ MatmulSpace transposed(const MatmulSpace& s) {
   return t;
 }
 
-bool same_product(const MatmulSpace& a, const MatmulSpace& b) {
-  const auto sizes = [](const MatmulSpace& s) {
+bool same_product(const MatmulProblem& a, const MatmulProblem& b) {
+  const auto sizes = [](const MatmulProblem& s) {
     return std::array{s.m, s.n, s.k, s.a_m, s.a_k, s.b_k, s.b_n, s.out_m, s.out_n, s.batches};
   };
   if (sizes(a) != sizes(b) || a.batch_rank != b.batch_rank) return false;
@@ -171,7 +171,7 @@ bool same_product(const MatmulSpace& a, const MatmulSpace& b) {
   return true;
 }
 
-std::optional<int64_t> one_batch_stride(const MatmulSpace& s, const int64_t* strides) {
+std::optional<int64_t> one_batch_stride(const MatmulProblem& s, const int64_t* strides) {
   std::optional<int64_t> inner;
   int64_t next = 0;
   for (int axis = s.batch_rank - 1; axis >= 0; --axis) {
@@ -206,10 +206,10 @@ std::string explain_matmul(const Array& a, const Array& b, const MatmulOptions& 
   std::string text = a.shape().str() + " x " + b.shape().str() + " of " + name(dtypes.input) + " into " +
                      name(dtypes.out) + " on " + str(a.device()) + ": ";
   if (shapes.out.product() == 0) return text + "nothing to compute";
-  const MatmulSpace space = make_space(contiguous_strides(shapes.out), a, b, shapes);
+  const MatmulProblem problem = make_problem(contiguous_strides(shapes.out), a, b, shapes);
   switch (a.device().kind) {
     case DeviceKind::cpu: text += "packed blocks, one fused multiply-add for each k in ascending order"; break;
-    case DeviceKind::cuda: text += cuda::explain_matmul(a, b, dtypes.out, space, options); break;
+    case DeviceKind::cuda: text += cuda::explain_matmul(a, b, dtypes.out, problem, options); break;
   }
   return text;
 }

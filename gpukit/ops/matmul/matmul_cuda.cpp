@@ -30,7 +30,7 @@ struct SimtPlan {
   jit::LaunchConfig config;
 };
 
-SimtPlan plan_simt(const MatmulSpace& s) {
+SimtPlan plan_simt(const MatmulProblem& s) {
   constexpr int64_t kTile = 64, kMaxGrid = 0x7fffffff;
   const int64_t tiles = ((s.m + kTile - 1) / kTile) * ((s.n + kTile - 1) / kTile) * s.batches;
   return {{.grid_x = static_cast<unsigned>(std::min(tiles, kMaxGrid)), .block_x = 256}};
@@ -50,14 +50,14 @@ using Plan = std::variant<GemvPlan, VendorPlan, Gemm90Plan, Gemm80Plan, GemmSimt
 
 /// cuBLASLt where it is asked for, or preferred and measured to be faster.
 std::optional<VendorPlan> try_vendor(const Array& a, const Array& b, DType out, bool out_aligned,
-                                     const MatmulSpace& space, bool tf32, bool wanted) {
+                                     const MatmulProblem& problem, bool tf32, bool wanted) {
   if (!wanted) {
     const std::optional<VendorFormat> format = vendor_format(a.dtype(), out, tf32);
-    if (!format || !vendor_wins(space, *format, vendor_chip(a.context())) || !vendor_preferred()) return std::nullopt;
+    if (!format || !vendor_wins(problem, *format, vendor_chip(a.context())) || !vendor_preferred()) return std::nullopt;
   }
   std::string reason;
   auto plan = plan_vendor(
-      space, {.input = a.dtype(), .out = out, .tf32 = tf32, .aligned = is_aligned(a) && is_aligned(b) && out_aligned},
+      problem, {.input = a.dtype(), .out = out, .tf32 = tf32, .aligned = is_aligned(a) && is_aligned(b) && out_aligned},
       a.context(), &reason);
   if (!plan && wanted)
     throw UnsupportedError("matmul: kernel 'cublaslt' cannot serve: " + reason + "; got " + name(a.dtype()) +
@@ -70,7 +70,7 @@ std::optional<VendorPlan> try_vendor(const Array& a, const Array& b, DType out, 
 /// tensor cores for 16-bit floats, int8 and float32 that may be rounded to TF32: sm_90's own where they can read the
 /// operands, else those every chip since sm_80 has. Both give the same bits. On CUDA cores float32 and float64 have
 /// kernels of their own, with the bits of the one for everything.
-Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, const MatmulSpace& space,
+Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, const MatmulProblem& problem,
                const MatmulOptions& options) {
   const MatmulKernel wanted = options.kernel;
   const auto may = [&](MatmulKernel kernel) { return wanted == MatmulKernel::automatic || wanted == kernel; };
@@ -80,8 +80,8 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
                                       (options.precision == MatmulPrecision::automatic && !env::allow_tf32()));
   const bool any_order = runtime::determinism() != env::Determinism::batch_invariant;
   if (wanted == MatmulKernel::gemv || (wanted == MatmulKernel::automatic && any_order)) {
-    if (space.batches == 1)
-      if (const auto plan = plan_gemv(gemv_product(space, a, b, out))) return *plan;
+    if (problem.batches == 1)
+      if (const auto plan = plan_gemv(gemv_product(problem, a, b, out))) return *plan;
     if (wanted == MatmulKernel::gemv)
       refuse("gemv", "a vector and a matrix of float16 or bfloat16 whose rows start at multiples of 16 bytes", a, b);
   }
@@ -90,12 +90,12 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
         "matmul: kernel 'cublaslt' cannot serve under batch_invariant: its order of sums may depend on the number of "
         "rows");
   if (may(MatmulKernel::cublaslt) && any_order)
-    if (auto plan = try_vendor(a, b, out, out_aligned, space, a.dtype() == DType::float32 && !exact,
+    if (auto plan = try_vendor(a, b, out, out_aligned, problem, a.dtype() == DType::float32 && !exact,
                                wanted == MatmulKernel::cublaslt))
       return *std::move(plan);
   if (may(MatmulKernel::wgmma)) {
     if (chip.sm_major == 9 && !exact) {
-      const auto& plan = cached_plan_gemm90(space, {.input = a.dtype(),
+      const auto& plan = cached_plan_gemm90(problem, {.input = a.dtype(),
                                                     .out = out,
                                                     .a_aligned = is_aligned(a),
                                                     .b_aligned = is_aligned(b),
@@ -109,31 +109,31 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
   }
   if (may(MatmulKernel::mma)) {
     if (chip.sm_major >= 8 && !exact && gemm80_has(a.dtype(), out))
-      return plan_gemm80(space, a.dtype(), is_aligned(a), is_aligned(b), runtime::current_sm_count(a.device()));
+      return plan_gemm80(problem, a.dtype(), is_aligned(a), is_aligned(b), runtime::current_sm_count(a.device()));
     if (wanted == MatmulKernel::mma) refuse("mma", "sm_80 or later and float16, bfloat16, int8 or tf32 operands", a, b);
   }
   if (const auto plan =
-          plan_gemm_simt(space, a.dtype(), is_aligned(a), is_aligned(b), runtime::current_sm_count(a.device())))
+          plan_gemm_simt(problem, a.dtype(), is_aligned(a), is_aligned(b), runtime::current_sm_count(a.device())))
     return *plan;
-  return plan_simt(space);
+  return plan_simt(problem);
 }
 
 }  // namespace
 
-void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, const MatmulOptions& options) {
-  const Plan plan = make_plan(a, b, out.dtype(), is_aligned(out), space, options);
+void matmul(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem, const MatmulOptions& options) {
+  const Plan plan = make_plan(a, b, out.dtype(), is_aligned(out), problem, options);
   if (const auto* gemv = std::get_if<GemvPlan>(&plan)) return launch_gemv(*gemv, out, a, b);
   if (const auto* vendor = std::get_if<VendorPlan>(&plan)) return launch_vendor(*vendor, out, a, b);
   if (const auto* wgmma = std::get_if<Gemm90Plan>(&plan)) return launch_gemm90(*wgmma, out, a, b);
-  if (const auto* mma = std::get_if<Gemm80Plan>(&plan)) return gemm80(out, a, b, space, *mma);
-  if (const auto* simt = std::get_if<GemmSimtPlan>(&plan)) return gemm_simt(out, a, b, space, *simt);
+  if (const auto* mma = std::get_if<Gemm80Plan>(&plan)) return gemm80(out, a, b, problem, *mma);
+  if (const auto* simt = std::get_if<GemmSimtPlan>(&plan)) return gemm_simt(out, a, b, problem, *simt);
   jit::launch(simt_kernel(a.dtype(), out.dtype()), out.device(), std::get<SimtPlan>(plan).config, write(out), read(a),
-              read(b), space);
+              read(b), problem);
 }
 
-std::string explain_matmul(const Array& a, const Array& b, DType out, const MatmulSpace& space,
+std::string explain_matmul(const Array& a, const Array& b, DType out, const MatmulProblem& problem,
                            const MatmulOptions& options) {
-  const Plan plan = make_plan(a, b, out, true, space, options);
+  const Plan plan = make_plan(a, b, out, true, problem, options);
   if (const auto* gemv = std::get_if<GemvPlan>(&plan)) return gemv->str();
   if (const auto* vendor = std::get_if<VendorPlan>(&plan))
     return vendor->str() + "; the order of sums is the library's";

@@ -101,7 +101,7 @@ void check_bias(const char* op, const Array& bias, const Array& a, int64_t n) {
   check_device(op, "bias", bias, a);
 }
 
-void set_order(ScaledSpace* s, DType a, DType b) {
+void set_order(ScaledProblem* s, DType a, DType b) {
   const bool plain = is_plain(a) && is_plain(b);
   s->chain = plain ? kOneChain : is_float8(a) ? kFloat8Chain : kChain;
   s->group = s->chain;
@@ -203,7 +203,7 @@ ScaledProduct check(const char* op, const Quantized& a, const Quantized& b, cons
   }
   p.out_scale = options.out_scale;
   p.kernel = options.kernel;
-  ScaledSpace& s = p.space;
+  ScaledProblem& s = p.problem;
   s = {};
   s.m = p.a.data.shape(0);
   s.n = b.data.shape(-2);
@@ -241,7 +241,7 @@ Array product(const char* op, const Quantized& a, const Quantized& b, const Arra
               const ScaledMatmulOptions& options, const Array* out) {
   Temporaries temporaries(op);
   ScaledProduct p = check(op, a, b, ids, options, temporaries);
-  ScaledSpace& s = p.space;
+  ScaledProblem& s = p.problem;
   const bool vector = a.data.ndim() == 1;
   const DType wanted = choose_out(op, options, a, b, out);
   const Array target = result(op, out, vector ? Dims{s.n} : Dims{s.m, s.n}, wanted, a.data.device());
@@ -283,7 +283,7 @@ std::string explain_scaled_matmul(const Quantized& a, const Quantized& b, const 
   Temporaries temporaries(kOp);
   ScaledProduct p = check(kOp, a, b, nullptr, options, temporaries);
   const DType out = choose_out(kOp, options, a, b, nullptr);
-  ScaledSpace& s = p.space;
+  ScaledProblem& s = p.problem;
   const std::string text = a.data.shape().str() + " of " + name(a.data.dtype()) + " by " + b.data.shape().str() +
                            " of " + name(b.data.dtype()) + " into " + name(out) + " on " + str(a.data.device()) + ": ";
   if (s.m == 0 || s.n == 0) return text + "nothing to compute";
@@ -306,10 +306,10 @@ std::string explain_grouped_matmul(const Quantized& a, const Quantized& b, const
   const DType out = choose_out(kOp, options, a, b, nullptr);
   std::string text = a.data.shape().str() + " of " + name(a.data.dtype()) + " by experts " + b.data.shape().str() +
                      " of " + name(b.data.dtype()) + " into " + name(out) + " on " + str(a.data.device()) + ": ";
-  if (p.space.m == 0 || p.space.n == 0) return text + "nothing to compute";
-  p.space.out = code_of(kOp, "out", out);
-  p.space.out_m = p.space.n;
-  p.space.out_n = 1;
+  if (p.problem.m == 0 || p.problem.n == 0) return text + "nothing to compute";
+  p.problem.out = code_of(kOp, "out", out);
+  p.problem.out_m = p.problem.n;
+  p.problem.out_n = 1;
   switch (a.data.device().kind) {
     case DeviceKind::cpu: text += "row by row"; break;
     case DeviceKind::cuda: text += cuda::explain_grouped_matmul(p, out); break;

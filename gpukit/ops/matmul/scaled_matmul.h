@@ -3,7 +3,7 @@
 //
 // Formats: float8 x float8; int8 x int8 and int4 x int4, summed exactly (int32, wrapping around); float4_e2m1 x
 // float4_e2m1; and float16, bfloat16 or float32 by float8, int8, int4 or float4_e2m1. Scales are as quantize makes
-// them: one for the tensor, the row, or a block. The order of sums (ScaledSpace) depends on k and the formats alone:
+// them: one for the tensor, the row, or a block. The order of sums (ScaledProblem) depends on k and the formats alone:
 // partial sums of 128 of k for float8 x float8; those of sum_order.cuh for plain floats by 8 bits whose scales do not
 // change along k; chains of 2048 otherwise; added in ascending order. One row that dequant_gemv.cuh or
 // nvfp4_gemv.cuh takes has an order of its own, except under batch_invariant.

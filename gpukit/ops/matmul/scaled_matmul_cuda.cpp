@@ -24,12 +24,12 @@ const jit::KernelSet kernels("gpukit/ops/matmul/quantized/any_format.cuh",
 /// Every format and layout on CUDA cores.
 void any_format(const ScaledProduct& p) {
   constexpr int64_t kTile = 64, kMaxGrid = 0x7fffffff;
-  const int64_t tiles = ceil_div(p.space.m, kTile) * ceil_div(p.space.n, kTile);
+  const int64_t tiles = ceil_div(p.problem.m, kTile) * ceil_div(p.problem.n, kTile);
   jit::launch(kernels.get(p.of_integers() ? of_integers : of_floats), p.out.device(),
               {.grid_x = static_cast<unsigned>(std::min(tiles, kMaxGrid)), .block_x = 256}, write(p.out),
               read(p.a.data), read_if(p.a.scale), read_if(p.a.tensor_scale), read(p.b.data), read_if(p.b.scale),
               read_if(p.b.zero), read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale), read_if(p.ids),
-              runtime::fault_address(p.out.device()), p.space);
+              runtime::fault_address(p.out.device()), p.problem);
 }
 
 /// cuBLASLt where it is asked for, or was measured to be faster and can serve.
@@ -45,7 +45,7 @@ std::optional<VendorPlan> plan_by_vendor(const ScaledProduct& p, bool one_order)
 /// bfloat16 by float8 on the unit for float8, where it is asked for or the default.
 bool splits_rows(const ScaledProduct& p, bool one_order) {
   if (p.kernel != MatmulKernel::automatic) return p.kernel == MatmulKernel::wgmma;
-  return is_parted_by_default(p.space) && (one_order || p.space.m > 1);
+  return is_parted_by_default(p.problem) && (one_order || p.problem.m > 1);
 }
 
 bool invariant() { return runtime::determinism() == env::Determinism::batch_invariant; }

@@ -16,10 +16,10 @@ struct ScaledProduct {
   Quantized a, b;
   Array bias, out_scale;
   Array ids;  // int32 [m]: grouped
-  ScaledSpace space;
+  ScaledProblem problem;
   MatmulKernel kernel = MatmulKernel::automatic;
 
-  bool of_integers() const { return space.a.code == Code::int8 || space.a.code == Code::int4; }
+  bool of_integers() const { return problem.a.code == Code::int8 || problem.a.code == Code::int4; }
 };
 
 /// scaled_matmul under the name of `op`.

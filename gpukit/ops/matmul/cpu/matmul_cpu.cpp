@@ -21,8 +21,8 @@ std::atomic<bool> g_low_memory{false};
 template <typename T, typename Out>
 class Product {
  public:
-  Product(const MatmulSpace& space, const Block<T>& block, Out* out, const T* a, const T* b)
-      : s_(space), block_(block), out_(out), a_(a), b_(b) {}
+  Product(const MatmulProblem& problem, const Block<T>& block, Out* out, const T* a, const T* b)
+      : s_(problem), block_(block), out_(out), a_(a), b_(b) {}
 
   /// The result does not depend on the number of threads that are expected to help.
   void run(int threads) const {
@@ -155,26 +155,26 @@ class Product {
   /// Packing b pays when more than one block of rows reads it, or when it is not what the inner loop reads.
   bool reads_in_place(int64_t rows) const { return std::is_same_v<T, Packed> && s_.b_n == 1 && rows <= block_.rows; }
 
-  const MatmulSpace& s_;
+  const MatmulProblem& s_;
   const Block<T>& block_;
   Out* out_;
   const T *a_, *b_;
 };
 
 /// Columns are padded to whole registers and rows are not; sums can stay in an output whose columns lie together.
-bool better_transposed(const MatmulSpace& s, int columns) {
+bool better_transposed(const MatmulProblem& s, int columns) {
   const int64_t area = s.m * round_up(s.n, columns), turned = s.n * round_up(s.m, columns);
   return turned != area ? turned < area : s.out_n != 1 && s.out_m == 1;
 }
 
 template <typename T, typename Out>
-void submit(const Array& out, const Array& a, const Array& b, const MatmulSpace& space) {
+void submit(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem) {
   const Block<T> block = choose_block<T>(matmul_level());
   // The four parts of a complex product are added in an order that tells a from b.
-  const bool turn = std::is_arithmetic_v<typename Sums<T>::type> && better_transposed(space, block.columns);
+  const bool turn = std::is_arithmetic_v<typename Sums<T>::type> && better_transposed(problem, block.columns);
   const Array &left = turn ? b : a, &right = turn ? a : b;
   runtime::run_host("matmul", out.device(), {write(out), read(left), read(right)},
-                    [s = turn ? transposed(space) : space, block, threads = num_threads()](void* const* p) {
+                    [s = turn ? transposed(problem) : problem, block, threads = num_threads()](void* const* p) {
                       const Product<T, Out> product(s, block, static_cast<Out*>(p[0]), static_cast<const T*>(p[1]),
                                                     static_cast<const T*>(p[2]));
                       product.run(threads);
@@ -214,26 +214,26 @@ MatmulLevel matmul_level() { return std::min(g_level.load(std::memory_order_rela
 void set_matmul_level(MatmulLevel level) { g_level.store(level, std::memory_order_relaxed); }
 void set_matmul_low_memory(bool low) { g_low_memory.store(low, std::memory_order_relaxed); }
 
-void matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space) {
+void matmul(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem) {
   const bool wide = out.dtype() != a.dtype();
   visit_arithmetic(a.dtype(), [&]<typename T>() {
     if constexpr (std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>) {
       // Wrapping around makes no difference between signed and unsigned.
       using Unsigned = std::make_unsigned_t<T>;
-      submit<Unsigned, Unsigned>(out, a, b, space);
+      submit<Unsigned, Unsigned>(out, a, b, problem);
     } else if (!wide) {
-      submit<T, T>(out, a, b, space);
+      submit<T, T>(out, a, b, problem);
     } else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
-      submit<T, float>(out, a, b, space);
+      submit<T, float>(out, a, b, problem);
     } else if constexpr (std::is_same_v<T, int8_t>) {
-      submit<T, uint32_t>(out, a, b, space);
+      submit<T, uint32_t>(out, a, b, problem);
     }
   });
 }
 
-void multiply_floats(DType input, DType result, const MatmulSpace& space, void* out, const void* a, const void* b) {
+void multiply_floats(DType input, DType result, const MatmulProblem& problem, void* out, const void* a, const void* b) {
   const auto run = [&]<typename T, typename Out>(T, Out) {
-    Product<T, Out>(space, choose_block<T>(matmul_level()), static_cast<Out*>(out), static_cast<const T*>(a),
+    Product<T, Out>(problem, choose_block<T>(matmul_level()), static_cast<Out*>(out), static_cast<const T*>(a),
                     static_cast<const T*>(b))
         .run(num_threads());
   };

@@ -197,14 +197,14 @@ struct Pointers {
 template <typename Sum>
 class Tile {
  public:
-  Tile(const ScaledSpace& space, const Pointers& pointers, const int64_t* rows, int count, int64_t column,
+  Tile(const ScaledProblem& problem, const Pointers& pointers, const int64_t* rows, int count, int64_t column,
        int64_t expert)
-      : s_(space),
+      : s_(problem),
         p_(pointers),
         rows_(rows),
         count_(count),
         column_(column),
-        columns_(static_cast<int>(std::min<int64_t>(kTile, space.n - column))),
+        columns_(static_cast<int>(std::min<int64_t>(kTile, problem.n - column))),
         expert_(expert) {}
 
   void run() {
@@ -278,7 +278,7 @@ class Tile {
     }
   }
 
-  const ScaledSpace& s_;
+  const ScaledProblem& s_;
   const Pointers& p_;
   const int64_t* rows_;
   const int count_;
@@ -289,13 +289,13 @@ class Tile {
 };
 
 /// An id that is neither an expert nor none is noted.
-bool has_expert(const ScaledSpace& s, int64_t id, runtime::FaultWord* fault) {
+bool has_expert(const ScaledProblem& s, int64_t id, runtime::FaultWord* fault) {
   if (id >= 0 && id < s.experts) return true;
   if (id != -1) runtime::note_fault(fault, s.fault_op, id, s.experts);
   return false;
 }
 
-void clear(const ScaledSpace& s, void* out, int64_t row, int64_t begin, int64_t end) {
+void clear(const ScaledProblem& s, void* out, int64_t row, int64_t begin, int64_t end) {
   for (int64_t column = begin; column < end; ++column) {
     const int64_t at = row * s.out_m + column * s.out_n;
     if (s.out == Code::int32)
@@ -310,7 +310,7 @@ bool is_few_plain_rows(const ScaledProduct& p) {
   constexpr int64_t kFewRows = 16;
   const DType input = p.a.data.dtype(), result = p.out.dtype();
   return p.ids.defined() && p.b.data.dtype() == input && !p.of_integers() && !p.a.scale.defined() &&
-         is_floating(input) && p.space.m <= kFewRows && p.space.alpha == 1.0f && !p.bias.defined() &&
+         is_floating(input) && p.problem.m <= kFewRows && p.problem.alpha == 1.0f && !p.bias.defined() &&
          !p.out_scale.defined() && (result == input || result == DType::float32);
 }
 
@@ -319,15 +319,15 @@ void submit_rows(const ScaledProduct& product) {
   runtime::run_host(
       "scaled_matmul", product.out.device(),
       {write(product.out), read(product.a.data), read(product.b.data), read(product.ids)},
-      [=, s = product.space, input = product.a.data.dtype(), result = product.out.dtype()](void* const* p) {
-        MatmulSpace row_space = {};
-        row_space.m = row_space.batches = 1;
-        row_space.n = s.n;
-        row_space.k = s.k;
-        row_space.a_k = s.a.k;
-        row_space.b_k = s.b.k;
-        row_space.b_n = s.b.row;
-        row_space.out_n = s.out_n;
+      [=, s = product.problem, input = product.a.data.dtype(), result = product.out.dtype()](void* const* p) {
+        MatmulProblem row_problem = {};
+        row_problem.m = row_problem.batches = 1;
+        row_problem.n = s.n;
+        row_problem.k = s.k;
+        row_problem.a_k = s.a.k;
+        row_problem.b_k = s.b.k;
+        row_problem.b_n = s.b.row;
+        row_problem.out_n = s.out_n;
         const auto at = [](void* base, DType dtype, int64_t element) {
           return static_cast<std::byte*>(base) + element * itemsize(dtype);
         };
@@ -336,7 +336,7 @@ void submit_rows(const ScaledProduct& product) {
           if (!has_expert(s, id, fault))
             clear(s, p[0], row, 0, s.n);
           else
-            multiply_floats(input, result, row_space, at(p[0], result, row * s.out_m), at(p[1], input, row * s.a.row),
+            multiply_floats(input, result, row_problem, at(p[0], result, row * s.out_m), at(p[1], input, row * s.a.row),
                             at(p[2], input, id * s.b.batch));
         }
       });
@@ -344,7 +344,7 @@ void submit_rows(const ScaledProduct& product) {
 
 /// The rows of a tile, expert by expert; rows without one become 0.
 template <typename Sum>
-void run_tile(const ScaledSpace& s, const Pointers& p, int64_t row, int64_t column, runtime::FaultWord* fault) {
+void run_tile(const ScaledProblem& s, const Pointers& p, int64_t row, int64_t column, runtime::FaultWord* fault) {
   const int count = static_cast<int>(std::min<int64_t>(kTile, s.m - row));
   int64_t rows[kTile];
   if (p.ids == nullptr) {
@@ -383,7 +383,7 @@ void submit(const ScaledProduct& product) {
     uses[static_cast<size_t>(3 + i)] = read(parts[i]->defined() ? *parts[i] : some);
   }
   runtime::FaultWord* fault = runtime::fault_word(product.out.device());
-  runtime::run_host("scaled_matmul", product.out.device(), uses, [=, s = product.space](void* const* p) {
+  runtime::run_host("scaled_matmul", product.out.device(), uses, [=, s = product.problem](void* const* p) {
     const auto part = [&](int i) { return there[static_cast<size_t>(i)] ? p[3 + i] : nullptr; };
     const Pointers pointers{p[0],
                             {&s.a, p[1], part(0), nullptr},

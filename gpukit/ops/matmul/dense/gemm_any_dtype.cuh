@@ -111,7 +111,7 @@ GPUKIT_DEVICE void load_slice(Sum (&to)[kMatmulLoads], const MatmulSlice& slice,
 }
 
 template <typename T, typename Out>
-__global__ void __launch_bounds__(kMatmulThreads) matmul(Out* out, const T* a, const T* b, MatmulSpace s) {
+__global__ void __launch_bounds__(kMatmulThreads) matmul(Out* out, const T* a, const T* b, MatmulProblem s) {
   using Sum = typename MatmulSum<T>::type;
   constexpr int kPitch = kMatmulTile + 4;  // spreads the banks and keeps 4 lanes aligned
   __shared__ __align__(16) Sum a_slice[kMatmulDepth][kPitch];

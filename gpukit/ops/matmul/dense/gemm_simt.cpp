@@ -46,12 +46,12 @@ const std::vector<jit::KernelSet> kernels = [] {
   return sets;
 }();
 
-int64_t num_tiles(const MatmulSpace& s, const Tile& t) {
+int64_t num_tiles(const MatmulProblem& s, const Tile& t) {
   return (s.m + t.rows - 1) / t.rows * ((s.n + t.columns - 1) / t.columns) * s.batches;
 }
 
 /// How long the multiprocessor with the most tiles is busy.
-double time_of(const MatmulSpace& s, const Tile& t, int sm_count) {
+double time_of(const MatmulProblem& s, const Tile& t, int sm_count) {
   return static_cast<double>((num_tiles(s, t) + sm_count - 1) / sm_count) * t.rows * t.columns / t.speed;
 }
 
@@ -64,12 +64,12 @@ Major major_of(int64_t extent, int64_t stride, int64_t depth, int64_t k_stride, 
 
 }  // namespace
 
-std::optional<GemmSimtPlan> plan_gemm_simt(const MatmulSpace& space, DType dtype, bool a_aligned, bool b_aligned,
+std::optional<GemmSimtPlan> plan_gemm_simt(const MatmulProblem& problem, DType dtype, bool a_aligned, bool b_aligned,
                                            int sm_count) {
   if (dtype != DType::float32 && dtype != DType::float64) return std::nullopt;
   GemmSimtPlan plan = {};
-  plan.swapped = space.out_n != 1 && space.out_m == 1;  // results that lie side by side are stored together
-  const MatmulSpace s = plan.swapped ? transposed(space) : space;
+  plan.swapped = problem.out_n != 1 && problem.out_m == 1;  // results that lie side by side are stored together
+  const MatmulProblem s = plan.swapped ? transposed(problem) : problem;
   if (plan.swapped) std::swap(a_aligned, b_aligned);
 
   const int64_t vector = 16 / static_cast<int64_t>(itemsize(dtype));
@@ -100,16 +100,16 @@ std::string GemmSimtPlan::str() const {
          ", a along " + along(a, "m") + ", b along " + along(b, "n") + ", " + std::to_string(blocks) + " blocks";
 }
 
-void gemm_simt(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, const GemmSimtPlan& plan) {
+void gemm_simt(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem, const GemmSimtPlan& plan) {
   const size_t tile = static_cast<size_t>(plan.tile);
   const jit::Kernel& kernel = kernels[tile * kLayouts + layout_index(plan.a, plan.b)].get(0, a.dtype());
   const jit::LaunchConfig config = {.grid_x = static_cast<unsigned>(plan.blocks),
                                     .block_x = static_cast<unsigned>(kTiles[tile].threads),
                                     .shared_bytes = static_cast<unsigned>(kTiles[tile].shared_bytes)};
   if (plan.swapped)
-    jit::launch(kernel, out.device(), config, write(out), read(b), read(a), transposed(space));
+    jit::launch(kernel, out.device(), config, write(out), read(b), read(a), transposed(problem));
   else
-    jit::launch(kernel, out.device(), config, write(out), read(a), read(b), space);
+    jit::launch(kernel, out.device(), config, write(out), read(a), read(b), problem);
 }
 
 }  // namespace gpukit::cuda

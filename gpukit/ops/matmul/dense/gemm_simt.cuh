@@ -98,7 +98,7 @@ struct SimtLoader<T, Slice, Tile, Major::mn> : SimtChunks<T, Slice, Tile> {
 /// multiples of 16 bytes. k is at most kSimtMaxDepth.
 template <typename T, typename Tile, Major kA, Major kB>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kResident)
-    gemm_simt(T* out, const T* a, const T* b, MatmulSpace s) {
+    gemm_simt(T* out, const T* a, const T* b, MatmulProblem s) {
   using ASlice = SimtSlice<T, Tile, Tile::kRows>;
   using BSlice = SimtSlice<T, Tile, Tile::kColumns>;
   constexpr int kDepth = Tile::kDepth, kStages = Tile::kStages;

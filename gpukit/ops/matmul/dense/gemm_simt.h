@@ -22,10 +22,10 @@ struct GemmSimtPlan {
 
 /// Nothing for other dtypes, and where k or the number of tiles is beyond 31 bits. `a_aligned`, `b_aligned`: the array
 /// starts at a multiple of 16 bytes. The choice is free: no tile and no layout changes a bit of the result.
-std::optional<GemmSimtPlan> plan_gemm_simt(const MatmulSpace& space, DType dtype, bool a_aligned, bool b_aligned,
+std::optional<GemmSimtPlan> plan_gemm_simt(const MatmulProblem& problem, DType dtype, bool a_aligned, bool b_aligned,
                                            int sm_count);
 
 /// out = a @ b. m, n and batches are at least 1; k may be 0.
-void gemm_simt(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, const GemmSimtPlan& plan);
+void gemm_simt(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem, const GemmSimtPlan& plan);
 
 }  // namespace gpukit::cuda

@@ -21,22 +21,22 @@ using cuda::GemmSimtPlan;
 using cuda::GemmSimtTile;
 using cuda::plan_gemm_simt;
 using testing::kCuda;
-using testing::matmul_space;
+using testing::matmul_problem;
 
-GemmSimtPlan plan(const MatmulSpace& s, DType dtype = DType::float32, bool a_aligned = true, bool b_aligned = true) {
+GemmSimtPlan plan(const MatmulProblem& s, DType dtype = DType::float32, bool a_aligned = true, bool b_aligned = true) {
   return plan_gemm_simt(s, dtype, a_aligned, b_aligned, 132).value();
 }
 
 TEST(GemmSimt, ServesFloatsOf32And64Bits) {
-  const MatmulSpace s = matmul_space(64, 64, 64);
+  const MatmulProblem s = matmul_problem(64, 64, 64);
   for (const DType dtype : {DType::float32, DType::float64})
     EXPECT_TRUE(plan_gemm_simt(s, dtype, true, true, 132)) << name(dtype);
   for (const DType dtype : {DType::float16, DType::bfloat16, DType::int32, DType::complex64})
     EXPECT_FALSE(plan_gemm_simt(s, dtype, true, true, 132)) << name(dtype);
   // What 31 bits cannot count.
-  EXPECT_TRUE(plan_gemm_simt(matmul_space(1, 1, 2'000'000'000), DType::float32, true, true, 132));
-  EXPECT_FALSE(plan_gemm_simt(matmul_space(1, 1, int64_t{1} << 31), DType::float32, true, true, 132));
-  MatmulSpace batched = matmul_space(1, 1, 1);
+  EXPECT_TRUE(plan_gemm_simt(matmul_problem(1, 1, 2'000'000'000), DType::float32, true, true, 132));
+  EXPECT_FALSE(plan_gemm_simt(matmul_problem(1, 1, int64_t{1} << 31), DType::float32, true, true, 132));
+  MatmulProblem batched = matmul_problem(1, 1, 1);
   batched.batches = int64_t{1} << 31, batched.batch_rank = 1, batched.batch_shape[0] = batched.batches;
   EXPECT_FALSE(plan_gemm_simt(batched, DType::float32, true, true, 132));
 }
@@ -49,11 +49,11 @@ TEST(GemmSimt, TwoBlocksFitAChipWith100Kilobytes) {
 }
 
 TEST(GemmSimt, PlanSeesLayouts) {
-  GemmSimtPlan p = plan(matmul_space(512, 512, 512));
+  GemmSimtPlan p = plan(matmul_problem(512, 512, 512));
   EXPECT_EQ(p.a, Major::k);
   EXPECT_EQ(p.b, Major::mn);
   EXPECT_FALSE(p.swapped);
-  MatmulSpace s = matmul_space(512, 512, 512);  // a[k][m], b[n][k]
+  MatmulProblem s = matmul_problem(512, 512, 512);  // a[k][m], b[n][k]
   s.a_m = 1, s.a_k = 512, s.b_k = 1, s.b_n = 512;
   p = plan(s);
   EXPECT_EQ(p.a, Major::mn);
@@ -64,19 +64,19 @@ TEST(GemmSimt, PlanSeesLayouts) {
   // Across k it is 16 bytes at a time.
   EXPECT_EQ(plan(s, DType::float32, false, true).a, Major::any);
   EXPECT_EQ(plan(s, DType::float32, false, true).b, Major::any);
-  EXPECT_EQ(plan(matmul_space(512, 510, 512)).b, Major::any);
-  EXPECT_EQ(plan(matmul_space(512, 510, 512), DType::float64).b, Major::mn);
-  s = matmul_space(512, 510, 512);  // rows of 512, of which 510 are used
+  EXPECT_EQ(plan(matmul_problem(512, 510, 512)).b, Major::any);
+  EXPECT_EQ(plan(matmul_problem(512, 510, 512), DType::float64).b, Major::mn);
+  s = matmul_problem(512, 510, 512);  // rows of 512, of which 510 are used
   s.b_k = 512;
   EXPECT_EQ(plan(s).b, Major::any);
-  s = matmul_space(64, 64, 64);
+  s = matmul_problem(64, 64, 64);
   s.batches = 2, s.batch_rank = 1, s.batch_shape[0] = 2, s.batch_b[0] = 64 * 64;
   EXPECT_EQ(plan(s).b, Major::mn);
   s.batch_b[0] = 64 * 64 + 1;
   EXPECT_EQ(plan(s).b, Major::any);
   s.batches = 1, s.batch_shape[0] = 1;  // the stride of an axis of one does not count
   EXPECT_EQ(plan(s).b, Major::mn);
-  s = matmul_space(512, 512, 512);
+  s = matmul_problem(512, 512, 512);
   s.out_m = 1, s.out_n = 512;
   p = plan(s);
   EXPECT_TRUE(p.swapped);
@@ -85,12 +85,12 @@ TEST(GemmSimt, PlanSeesLayouts) {
 }
 
 TEST(GemmSimt, PlanPicksTiles) {
-  EXPECT_EQ(plan(matmul_space(4096, 4096, 4096)).str(), "tiles of 128x128, a along k, b along n, 1024 blocks");
-  EXPECT_EQ(plan(matmul_space(1024, 1024, 1024)).tile, GemmSimtTile::f32_128x64);
-  EXPECT_EQ(plan(matmul_space(1, 4096, 4096)).tile, GemmSimtTile::f32_64x64);
-  EXPECT_EQ(plan(matmul_space(33, 71, 5)).str(), "tiles of 64x64, a along any axis, b along any axis, 2 blocks");
-  EXPECT_EQ(plan(matmul_space(4096, 4096, 4096), DType::float64).tile, GemmSimtTile::f64_128x64);
-  EXPECT_EQ(plan(matmul_space(100, 100, 100), DType::float64).tile, GemmSimtTile::f64_64x64);
+  EXPECT_EQ(plan(matmul_problem(4096, 4096, 4096)).str(), "tiles of 128x128, a along k, b along n, 1024 blocks");
+  EXPECT_EQ(plan(matmul_problem(1024, 1024, 1024)).tile, GemmSimtTile::f32_128x64);
+  EXPECT_EQ(plan(matmul_problem(1, 4096, 4096)).tile, GemmSimtTile::f32_64x64);
+  EXPECT_EQ(plan(matmul_problem(33, 71, 5)).str(), "tiles of 64x64, a along any axis, b along any axis, 2 blocks");
+  EXPECT_EQ(plan(matmul_problem(4096, 4096, 4096), DType::float64).tile, GemmSimtTile::f64_128x64);
+  EXPECT_EQ(plan(matmul_problem(100, 100, 100), DType::float64).tile, GemmSimtTile::f64_64x64);
 }
 
 /// `rows` x `columns` from element `start` of longer rows on, or the transpose of such.
@@ -150,7 +150,7 @@ TEST(GemmSimt, EveryTileAndLayoutHasTheBitsOfTheOrder) {
         const int64_t out_start = 4 - start, pitch = (c.n + out_start + 4) / 4 * 4;
         const Array whole = full({c.m + 2, pitch}, 99, tile.dtype, kCuda);
         const Array out = whole.narrow(0, 1, c.m).narrow(1, out_start, c.n);
-        MatmulSpace s = matmul_space(c.m, c.n, c.k);
+        MatmulProblem s = matmul_problem(c.m, c.n, c.k);
         s.a_m = a.strides()[0], s.a_k = a.strides()[1];
         s.b_k = b.strides()[0], s.b_n = b.strides()[1];
         s.out_m = out.strides()[0], s.out_n = out.strides()[1];

@@ -70,8 +70,8 @@ const Kernels& kernels_of(DType input, DType out) {
 }
 
 /// Strides of axes of one are never stepped over, but addresses beyond them are formed: those must be aligned, too.
-MatmulSpace without_idle_strides(const MatmulSpace& space) {
-  MatmulSpace s = space;
+MatmulProblem without_idle_strides(const MatmulProblem& problem) {
+  MatmulProblem s = problem;
   if (s.m == 1) s.a_m = 0;
   if (s.n == 1) s.b_n = 0;
   if (s.k == 1) s.a_k = s.b_k = 0;
@@ -89,11 +89,11 @@ Major major_of(int64_t extent, int64_t stride, int64_t depth, int64_t k_stride, 
   return Major::any;
 }
 
-int64_t num_blocks(const MatmulSpace& s, const Tile& t) {
+int64_t num_blocks(const MatmulProblem& s, const Tile& t) {
   return (s.m + t.rows - 1) / t.rows * ((s.n + t.columns - 1) / t.columns) * s.batches;
 }
 
-Gemm80Tile tile_for_many_rows(const MatmulSpace& s, DType dtype, int sm_count) {
+Gemm80Tile tile_for_many_rows(const MatmulProblem& s, DType dtype, int sm_count) {
   Gemm80Tile best = Gemm80Tile::t64x64;
   double best_time = 0;
   for (const Gemm80Tile number : {Gemm80Tile::t128x256, Gemm80Tile::t128x128, Gemm80Tile::t64x64}) {
@@ -120,12 +120,12 @@ bool gemm80_has(DType input, DType out) {
   }
 }
 
-Gemm80Plan plan_gemm80(const MatmulSpace& space, DType dtype, bool a_aligned, bool b_aligned, int sm_count) {
+Gemm80Plan plan_gemm80(const MatmulProblem& problem, DType dtype, bool a_aligned, bool b_aligned, int sm_count) {
   constexpr int64_t kFewRows = 32;
   Gemm80Plan plan = {};
   // A swap makes columns of the output rows, which are stored together, and few columns few rows.
-  plan.swapped = space.n <= kFewRows ? space.m > kFewRows : space.out_n != 1 && space.out_m == 1 && space.m > kFewRows;
-  const MatmulSpace s = plan.swapped ? transposed(space) : space;
+  plan.swapped = problem.n <= kFewRows ? problem.m > kFewRows : problem.out_n != 1 && problem.out_m == 1 && problem.m > kFewRows;
+  const MatmulProblem s = plan.swapped ? transposed(problem) : problem;
   if (plan.swapped) std::swap(a_aligned, b_aligned);
 
   const int64_t element_bytes = static_cast<int64_t>(itemsize(dtype));
@@ -157,7 +157,7 @@ std::string Gemm80Plan::str(DType dtype) const {
          kAlong[static_cast<int>(b)] + ", " + std::to_string(blocks) + " blocks";
 }
 
-void gemm80(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, const Gemm80Plan& plan) {
+void gemm80(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem, const Gemm80Plan& plan) {
   const Tile& t = tile_of(plan.tile, a.dtype());
   if (plan.blocks > 0x7fffffff)
     throw UnsupportedError("matmul: " + std::to_string(plan.blocks) + " tiles, at most 2147483647 fit one launch");
@@ -168,9 +168,9 @@ void gemm80(const Array& out, const Array& a, const Array& b, const MatmulSpace&
                                     .block_x = static_cast<unsigned>(t.threads),
                                     .shared_bytes = static_cast<unsigned>(t.shared_bytes)};
   if (plan.swapped)
-    jit::launch(kernel, out.device(), config, write(out), read(b), read(a), without_idle_strides(transposed(space)));
+    jit::launch(kernel, out.device(), config, write(out), read(b), read(a), without_idle_strides(transposed(problem)));
   else
-    jit::launch(kernel, out.device(), config, write(out), read(a), read(b), without_idle_strides(space));
+    jit::launch(kernel, out.device(), config, write(out), read(a), read(b), without_idle_strides(problem));
 }
 
 }  // namespace gpukit::cuda

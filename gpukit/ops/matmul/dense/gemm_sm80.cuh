@@ -291,7 +291,7 @@ struct GemmTarget {
   int64_t rows, columns, row_stride, column_stride;
   bool vectors;
 
-  GPUKIT_DEVICE GemmTarget(Out* out, const MatmulSpace& s)
+  GPUKIT_DEVICE GemmTarget(Out* out, const MatmulProblem& s)
       : out(out), rows(s.m), columns(s.n), row_stride(s.out_m), column_stride(s.out_n) {
     vectors = column_stride == 1 && row_stride % 4 == 0 && reinterpret_cast<uint64_t>(out) % (4 * sizeof(Out)) == 0;
   }
@@ -349,7 +349,7 @@ GPUKIT_DEVICE void store_rows(const Target& target, int64_t row, int64_t column,
 /// kA and kB say how `a` and `b` lie in memory. T's results may be stored as T or as Mma<T>::Sum.
 template <typename T, typename Out, typename Tile, Major kA, Major kB>
 __global__ void __launch_bounds__(Tile::kThreads, kHasPartialSums<T> ? 1 : Tile::kResident)
-    gemm80(Out* out, const T* a, const T* b, MatmulSpace s) {
+    gemm80(Out* out, const T* a, const T* b, MatmulProblem s) {
   using ASlice = GemmSlice<T, kA, Tile::kRows, Tile::kWarpRows, Tile>;
   using BSlice = GemmSlice<T, kB, Tile::kColumns, Tile::kWarpColumns, Tile>;
   constexpr int kSteps = Tile::kSliceBytes / kStepBytes, kStages = Tile::kStages, kStageBytes = Tile::kStageBytes;

@@ -26,10 +26,10 @@ bool gemm80_has(DType input, DType out);
 
 /// `a_aligned`, `b_aligned`: the array starts at a multiple of 16 bytes. The choice is free: no tile and no layout
 /// changes a bit of the result.
-Gemm80Plan plan_gemm80(const MatmulSpace& space, DType dtype, bool a_aligned, bool b_aligned, int sm_count);
+Gemm80Plan plan_gemm80(const MatmulProblem& problem, DType dtype, bool a_aligned, bool b_aligned, int sm_count);
 
 /// out = a @ b. m, n and batches are at least 1; k may be 0. Throws UnsupportedError for a plan with 2^31 blocks or
 /// more.
-void gemm80(const Array& out, const Array& a, const Array& b, const MatmulSpace& space, const Gemm80Plan& plan);
+void gemm80(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem, const Gemm80Plan& plan);
 
 }  // namespace gpukit::cuda

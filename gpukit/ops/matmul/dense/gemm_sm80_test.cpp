@@ -22,11 +22,11 @@ using cuda::Gemm80Plan;
 using cuda::Gemm80Tile;
 using cuda::plan_gemm80;
 using testing::kCuda;
-using testing::matmul_space;
+using testing::matmul_problem;
 
 /// b[n][k].
-MatmulSpace linear_space(int64_t m, int64_t n, int64_t k) { return matmul_space(m, n, k, true); }
-Gemm80Plan plan(const MatmulSpace& s, int sm_count = 132, DType dtype = DType::bfloat16) {
+MatmulProblem linear_problem(int64_t m, int64_t n, int64_t k) { return matmul_problem(m, n, k, true); }
+Gemm80Plan plan(const MatmulProblem& s, int sm_count = 132, DType dtype = DType::bfloat16) {
   return plan_gemm80(s, dtype, true, true, sm_count);
 }
 
@@ -50,23 +50,23 @@ TEST(Gemm80, TilesFitAChipWith100Kilobytes) {
 }
 
 TEST(Gemm80, PlanSeesLayouts) {
-  Gemm80Plan p = plan(matmul_space(512, 512, 512));
+  Gemm80Plan p = plan(matmul_problem(512, 512, 512));
   EXPECT_EQ(p.a, Major::k);
   EXPECT_EQ(p.b, Major::mn);
-  p = plan(linear_space(512, 512, 512));
+  p = plan(linear_problem(512, 512, 512));
   EXPECT_EQ(p.b, Major::k);
   // The strides of an axis of one do not count.
-  MatmulSpace s = linear_space(1, 4096, 4096);
+  MatmulProblem s = linear_problem(1, 4096, 4096);
   s.a_m = 3;
   EXPECT_EQ(plan(s).a, Major::k);
   // What no 16-byte copy can read.
-  EXPECT_EQ(plan(matmul_space(512, 511, 512)).tile, Gemm80Tile::any);
-  EXPECT_EQ(plan_gemm80(matmul_space(512, 512, 512), DType::bfloat16, false, true, 132).tile, Gemm80Tile::any);
-  s = matmul_space(512, 512, 512);
+  EXPECT_EQ(plan(matmul_problem(512, 511, 512)).tile, Gemm80Tile::any);
+  EXPECT_EQ(plan_gemm80(matmul_problem(512, 512, 512), DType::bfloat16, false, true, 132).tile, Gemm80Tile::any);
+  s = matmul_problem(512, 512, 512);
   s.a_k = 2;
   EXPECT_EQ(plan(s).a, Major::any);
   EXPECT_EQ(plan(s).b, Major::any);
-  s = matmul_space(64, 64, 64);
+  s = matmul_problem(64, 64, 64);
   s.batches = 2, s.batch_rank = 1, s.batch_shape[0] = 2, s.batch_b[0] = 64 * 64;
   EXPECT_EQ(plan(s).tile, Gemm80Tile::t64x64);
   s.batch_b[0] = 64 * 64 + 4;
@@ -74,32 +74,32 @@ TEST(Gemm80, PlanSeesLayouts) {
 }
 
 TEST(Gemm80, PlanPicksTiles) {
-  EXPECT_EQ(plan(linear_space(4096, 4096, 4096)).tile, Gemm80Tile::t128x256);
-  EXPECT_EQ(plan(linear_space(4096, 4096, 4096)).blocks, 32 * 16);
-  EXPECT_EQ(plan(linear_space(1, 14336, 4096)).tile, Gemm80Tile::t16x32);
-  EXPECT_EQ(plan(linear_space(16, 4096, 14336)).tile, Gemm80Tile::t16x32);
-  EXPECT_EQ(plan(linear_space(17, 4096, 4096)).tile, Gemm80Tile::t64x64);
-  EXPECT_EQ(plan(linear_space(512, 512, 512)).str(DType::bfloat16), "mma 64x64, a along k, b along k, 64 blocks");
-  EXPECT_EQ(plan(linear_space(64, 4096, 4096)).tile, Gemm80Tile::t64x64);
-  EXPECT_EQ(plan(linear_space(33, 70, 5)).tile, Gemm80Tile::any);
-  EXPECT_EQ(plan(linear_space(33, 70, 5)).blocks, 2);
+  EXPECT_EQ(plan(linear_problem(4096, 4096, 4096)).tile, Gemm80Tile::t128x256);
+  EXPECT_EQ(plan(linear_problem(4096, 4096, 4096)).blocks, 32 * 16);
+  EXPECT_EQ(plan(linear_problem(1, 14336, 4096)).tile, Gemm80Tile::t16x32);
+  EXPECT_EQ(plan(linear_problem(16, 4096, 14336)).tile, Gemm80Tile::t16x32);
+  EXPECT_EQ(plan(linear_problem(17, 4096, 4096)).tile, Gemm80Tile::t64x64);
+  EXPECT_EQ(plan(linear_problem(512, 512, 512)).str(DType::bfloat16), "mma 64x64, a along k, b along k, 64 blocks");
+  EXPECT_EQ(plan(linear_problem(64, 4096, 4096)).tile, Gemm80Tile::t64x64);
+  EXPECT_EQ(plan(linear_problem(33, 70, 5)).tile, Gemm80Tile::any);
+  EXPECT_EQ(plan(linear_problem(33, 70, 5)).blocks, 2);
 }
 
 TEST(Gemm80, PlanSwapsColumnsForRows) {
-  MatmulSpace s = linear_space(512, 512, 512);
+  MatmulProblem s = linear_problem(512, 512, 512);
   EXPECT_FALSE(plan(s).swapped);
   s.out_m = 1, s.out_n = 512;
   EXPECT_TRUE(plan(s).swapped);
-  const Gemm80Plan p = plan(matmul_space(4096, 16, 4096));
+  const Gemm80Plan p = plan(matmul_problem(4096, 16, 4096));
   EXPECT_TRUE(p.swapped);
   EXPECT_EQ(p.a, Major::mn);  // b was, and is the left one now
   EXPECT_EQ(p.b, Major::k);
-  EXPECT_EQ(plan(linear_space(4096, 16, 4096)).tile, Gemm80Tile::t16x32);
-  EXPECT_FALSE(plan(matmul_space(16, 16, 64)).swapped);
+  EXPECT_EQ(plan(linear_problem(4096, 16, 4096)).tile, Gemm80Tile::t16x32);
+  EXPECT_FALSE(plan(matmul_problem(16, 16, 64)).swapped);
 }
 
-MatmulSpace space_of(const Array& out, const Array& a, const Array& b) {
-  MatmulSpace s = matmul_space(a.shape(0), b.shape(1), a.shape(1));
+MatmulProblem problem_of(const Array& out, const Array& a, const Array& b) {
+  MatmulProblem s = matmul_problem(a.shape(0), b.shape(1), a.shape(1));
   s.a_m = a.strides()[0], s.a_k = a.strides()[1];
   s.b_k = b.strides()[0], s.b_n = b.strides()[1];
   s.out_m = out.strides()[0], s.out_n = out.strides()[1];
@@ -140,7 +140,7 @@ TEST(Gemm80, MatchesFloat64) {
           if (!gemm80_has(dtype, out_dtype)) continue;
           const Array whole = full({c.m + 2, c.n + 3}, 99, out_dtype, kCuda);
           const Array out = whole.narrow(0, 1, c.m).narrow(1, 2, c.n);
-          const MatmulSpace s = space_of(out, a, b);
+          const MatmulProblem s = problem_of(out, a, b);
           gemm80(out, a, b, s, plan_gemm80(s, dtype, is_aligned(a), is_aligned(b), 132));
           const std::vector<double> x = testing::to_doubles(a), y = testing::to_doubles(b);
           std::vector<double> expected(static_cast<size_t>((c.m + 2) * (c.n + 3)), 99);

@@ -341,30 +341,30 @@ Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_
   return {columns, cut_weights(columns, 2, weights, k, sm_count, least)};
 }
 
-std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts) {
+std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90Facts& facts) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
   const int64_t bytes = itemsize(facts.input), out_bytes = itemsize(facts.out);
   const std::optional<Types> types = types_of(facts.input, facts.out);
-  if (!types || space.k == 0 || std::max({space.m, space.n, space.k, space.batches}) > kMax) return std::nullopt;
-  const auto a_batch = one_batch_stride(space, space.batch_a), b_batch = one_batch_stride(space, space.batch_b),
-             out_batch = one_batch_stride(space, space.batch_out);
+  if (!types || problem.k == 0 || std::max({problem.m, problem.n, problem.k, problem.batches}) > kMax) return std::nullopt;
+  const auto a_batch = one_batch_stride(problem, problem.batch_a), b_batch = one_batch_stride(problem, problem.batch_b),
+             out_batch = one_batch_stride(problem, problem.batch_out);
   if (!a_batch || !b_batch || !out_batch) return std::nullopt;
 
   // The output as rows of dense columns: where it is the other way round, so are the operands.
-  const bool flipped = space.out_n != 1 && space.out_m == 1 && space.n > 1;
-  Side a{space.m, space.a_m, space.a_k, *a_batch, facts.a_aligned};
-  Side b{space.n, space.b_n, space.b_k, *b_batch, facts.b_aligned};
-  int64_t out_m = space.out_m, out_n = space.out_n;
+  const bool flipped = problem.out_n != 1 && problem.out_m == 1 && problem.n > 1;
+  Side a{problem.m, problem.a_m, problem.a_k, *a_batch, facts.a_aligned};
+  Side b{problem.n, problem.b_n, problem.b_k, *b_batch, facts.b_aligned};
+  int64_t out_m = problem.out_m, out_n = problem.out_n;
   if (flipped) {
     std::swap(a, b);
     std::swap(out_m, out_n);
   }
-  const auto turn_a = turned(a, space.k, bytes), turn_b = turned(b, space.k, bytes);
+  const auto turn_a = turned(a, problem.k, bytes), turn_b = turned(b, problem.k, bytes);
   if (!turn_a || !turn_b) return std::nullopt;
   // The copy engine writes whole pieces of 16 bytes: a row that ends within one would take its neighbours along.
   const bool boxes = facts.out_aligned && (out_n == 1 || b.lanes == 1) && b.lanes * out_bytes % 16 == 0 &&
                      (a.lanes == 1 || fits_engine(out_m, out_bytes)) &&
-                     (space.batches == 1 || fits_engine(*out_batch, out_bytes));
+                     (problem.batches == 1 || fits_engine(*out_batch, out_bytes));
 
   const bool thin = boxes && a.lanes <= kThin && !*turn_a,
              few = thin && (*types == Types::same || *types == Types::wide) && !*turn_b;
@@ -383,10 +383,10 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
       const int64_t m = swap ? b.lanes : a.lanes, n = swap ? a.lanes : b.lanes;
       const Side &rows = swap ? b : a, &columns = swap ? a : b;
       const double ns = *types == Types::same && !*turn_a && !*turn_b
-                            ? estimate(candidate, m, n, space.k, space.batches, rows.lane_stride * bytes,
+                            ? estimate(candidate, m, n, problem.k, problem.batches, rows.lane_stride * bytes,
                                        columns.lane_stride * bytes, facts.sm_count)
-                            : estimate_by_slices(candidate, Gemm90Tile::kSliceBytes / bytes, m, n, space.k,
-                                                 space.batches, facts.sm_count);
+                            : estimate_by_slices(candidate, Gemm90Tile::kSliceBytes / bytes, m, n, problem.k,
+                                                 problem.batches, facts.sm_count);
       if (best < 0 || ns < best_ns) {
         best = i;
         best_ns = ns;
@@ -399,8 +399,8 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
   Instance chosen;
   if (few) {
     const Gemm90FewPlan cut =
-        plan_gemm90_few(a.lanes, {b.lanes, b.lane_stride, b.batch_stride, space.batches, static_cast<int>(bytes)},
-                        space.k, facts.sm_count);
+        plan_gemm90_few(a.lanes, {b.lanes, b.lane_stride, b.batch_stride, problem.batches, static_cast<int>(bytes)},
+                        problem.k, facts.sm_count);
     plan.few = cut.few;
     chosen = {*types, plan.few.rows, cut.columns, false, false, Store::elements, 0};
   } else {
@@ -414,27 +414,27 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
   plan.turn_a = chosen.turn_a;
   plan.turn_b = chosen.turn_b;
   if (chosen.store != Store::elements)
-    plan.out = out_layout(plan.tile, a.lanes, b.lanes, out_m, *out_batch, space.batches, facts.out);
+    plan.out = out_layout(plan.tile, a.lanes, b.lanes, out_m, *out_batch, problem.batches, facts.out);
   if (swap) {
     std::swap(a, b);
     std::swap(out_m, out_n);
   }
   const int slice = plan.tile.slice();
-  plan.a = layout(a, chosen.turn_a, space.k, space.batches, facts.input, slice, chosen.rows);
-  plan.b = layout(b, chosen.turn_b, space.k, space.batches, facts.input, slice,
+  plan.a = layout(a, chosen.turn_a, problem.k, problem.batches, facts.input, slice, chosen.rows);
+  plan.b = layout(b, chosen.turn_b, problem.k, problem.batches, facts.input, slice,
                   few ? static_cast<int>(b.lanes) : chosen.columns / chosen.blocks);
   // A cluster walks over as many tiles below each other as it has blocks.
   const int64_t row_tiles = ceil_div(a.lanes, chosen.rows * chosen.blocks);
   const int64_t tiles = row_tiles * chosen.blocks * ceil_div(b.lanes, chosen.columns);
-  if (tiles * space.batches > kMax) return std::nullopt;
+  if (tiles * problem.batches > kMax) return std::nullopt;
   plan.blocks = chosen.blocks;
   plan.grid =
-      static_cast<unsigned>(std::min<int64_t>(tiles * space.batches, blocks_at_once(chosen.blocks, facts.sm_count)));
-  plan.overlaps = should_overlap(tiles * space.batches, facts.sm_count) && (few || gemm90_overlaps(plan.tile, space.k));
-  plan.space = {.m = static_cast<int32_t>(a.lanes),
+      static_cast<unsigned>(std::min<int64_t>(tiles * problem.batches, blocks_at_once(chosen.blocks, facts.sm_count)));
+  plan.overlaps = should_overlap(tiles * problem.batches, facts.sm_count) && (few || gemm90_overlaps(plan.tile, problem.k));
+  plan.problem = {.m = static_cast<int32_t>(a.lanes),
                 .n = static_cast<int32_t>(b.lanes),
-                .k = static_cast<int32_t>(space.k),
-                .batches = static_cast<int32_t>(space.batches),
+                .k = static_cast<int32_t>(problem.k),
+                .batches = static_cast<int32_t>(problem.batches),
                 .a_step = a.batch_stride != 0,
                 .b_step = b.batch_stride != 0,
                 .group = static_cast<int32_t>(std::min<int64_t>(8, row_tiles)),
@@ -447,23 +447,23 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Fact
 namespace {
 
 struct PlanKey {
-  MatmulSpace space;
+  MatmulProblem problem;
   Gemm90Facts facts;
   int forced;
   bool operator==(const PlanKey& other) const {
-    return facts == other.facts && forced == other.forced && same_product(space, other.space);
+    return facts == other.facts && forced == other.forced && same_product(problem, other.problem);
   }
 };
 
 }  // namespace
 
-const std::optional<Gemm90Plan>& cached_plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts) {
+const std::optional<Gemm90Plan>& cached_plan_gemm90(const MatmulProblem& problem, const Gemm90Facts& facts) {
   thread_local DirectCache<PlanKey, std::optional<Gemm90Plan>, 64> cache;
   uint64_t hash = mix_hash(static_cast<uint64_t>(facts.input), static_cast<uint64_t>(facts.sm_count));
-  for (const int64_t word : {space.m, space.n, space.k, space.a_m, space.b_n, space.b_k, space.out_m, space.batches})
+  for (const int64_t word : {problem.m, problem.n, problem.k, problem.a_m, problem.b_n, problem.b_k, problem.out_m, problem.batches})
     hash = mix_hash(hash, static_cast<uint64_t>(word));
-  return cache.get({space, facts, forced_tile.load(std::memory_order_relaxed)}, hash,
-                   [&] { return plan_gemm90(space, facts); });
+  return cache.get({problem, facts, forced_tile.load(std::memory_order_relaxed)}, hash,
+                   [&] { return plan_gemm90(problem, facts); });
 }
 
 std::string Gemm90Plan::str() const {
@@ -505,20 +505,20 @@ void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, con
   if (plan.few.rows > 0) {
     const FewEnd end = out.dtype() == a.dtype() ? FewEnd::same : FewEnd::wide;
     jit::launch(few_kernel(end, plan.tile.columns, plan.few).get(0, a.dtype()), out.device(), config, of_left, of_right,
-                write(out), read(left), plan.space, plan.few);
+                write(out), read(left), plan.problem, plan.few);
     return;
   }
   // Where elements are stored one by one the third map is not read; any will do.
   const jit::Boxes results = plan.tile.store == Store::elements ? of_left : jit::Boxes{write(out), plan.out};
   jit::launch(kernels[static_cast<size_t>(plan.instance)].get(0, a.dtype()), out.device(), config, of_left, of_right,
-              results, write(out), plan.space);
+              results, write(out), plan.problem);
 }
 
 void launch_gemm90_few_linear(const Gemm90Plan& plan, const Array& out, const Array& input, const Array& weight,
                               const LinearSteps& steps, const Array& bias, const Array& residual) {
   jit::launch(few_kernel(FewEnd::linear, plan.tile.columns, plan.few).get(0, input.dtype()), out.device(),
               config_of(plan), jit::Boxes{read(weight), plan.a}, jit::Boxes{read(input), plan.b}, write(out),
-              read(weight), plan.space, plan.few, read_if(bias), read_if(residual), steps);
+              read(weight), plan.problem, plan.few, read_if(bias), read_if(residual), steps);
 }
 
 }  // namespace gpukit::cuda

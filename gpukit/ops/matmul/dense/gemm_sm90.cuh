@@ -17,11 +17,11 @@ struct AllTiles {
   static constexpr int kBlocks = 1;  // of a cluster, which share the columns of b
 
   template <int Rows, int Columns>
-  GPUKIT_DEVICE int count(const Gemm90Space& s) const {
+  GPUKIT_DEVICE int count(const Gemm90Problem& s) const {
     return (s.m + Rows - 1) / Rows * ((s.n + Columns - 1) / Columns) * s.batches;
   }
   template <int Rows, int Columns>
-  GPUKIT_DEVICE Gemm90At at(const Gemm90Space& s, int tile) const {
+  GPUKIT_DEVICE Gemm90At at(const Gemm90Problem& s, int tile) const {
     const int row_tiles = (s.m + Rows - 1) / Rows, column_tiles = (s.n + Columns - 1) / Columns;
     const int batch = tile / (row_tiles * column_tiles);
     tile -= batch * row_tiles * column_tiles;
@@ -38,11 +38,11 @@ struct ClusterTiles {
   static constexpr int kBlocks = kClusterBlocks;
 
   template <int Rows, int Columns>
-  GPUKIT_DEVICE int count(const Gemm90Space& s) const {
+  GPUKIT_DEVICE int count(const Gemm90Problem& s) const {
     return AllTiles{}.count<Rows * kBlocks, Columns>(s) * kBlocks;
   }
   template <int Rows, int Columns>
-  GPUKIT_DEVICE Gemm90At at(const Gemm90Space& s, int tile) const {
+  GPUKIT_DEVICE Gemm90At at(const Gemm90Problem& s, int tile) const {
     Gemm90At first = AllTiles{}.at<Rows * kBlocks, Columns>(s, tile / kBlocks);
     first.row += tile % kBlocks * Rows;
     return first;
@@ -128,7 +128,7 @@ struct NoBlocks {
     GPUKIT_DEVICE float add(float total, float sum, int) const { return total + sum; }
   };
   template <int Columns>
-  GPUKIT_DEVICE void fetch(Scales<Columns>&, const Gemm90Space&, const Gemm90At&, int) const {}
+  GPUKIT_DEVICE void fetch(Scales<Columns>&, const Gemm90Problem&, const Gemm90At&, int) const {}
 };
 
 /// FP8 operands with one scale for 128 of k of each row of a, and for 128 columns and 128 of k of b. A slice is 128 of
@@ -148,7 +148,7 @@ struct BlockScales {
   };
 
   template <int Columns>
-  GPUKIT_DEVICE void fetch(Scales<Columns>& scales, const Gemm90Space& s, const Gemm90At& at, int i) const {
+  GPUKIT_DEVICE void fetch(Scales<Columns>& scales, const Gemm90Problem& s, const Gemm90At& at, int i) const {
     const int thread = static_cast<int>(threadIdx.x) % 128, first = at.row + thread / 32 * 16 + thread % 32 / 4;
 #pragma unroll
     for (int h = 0; h < 2; ++h) scales.rows[h] = a[min(first + h * 8, s.m - 1) * a_m + i];
@@ -164,7 +164,7 @@ struct BlockScales {
 template <int kLength, typename T, int Columns, int kSets, typename Slices, typename Blocks>
 GPUKIT_DEVICE void add_slices(float (&total)[Columns / 2], Slices& slices, float (&d)[kSets][Columns / 2], int a, int b,
                               int i, int count, const Blocks& blocks, typename Blocks::template Scales<Columns>& next,
-                              const Gemm90Space& s, const Gemm90At& at) {
+                              const Gemm90Problem& s, const Gemm90At& at) {
   const auto multiply = [&](float(&sums)[Columns / 2]) {
     const uint32_t stage = slices.wait();
     wgmma_fence();
@@ -199,7 +199,7 @@ GPUKIT_DEVICE void add_slices(float (&total)[Columns / 2], Slices& slices, float
 template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, Gemm90Store kStore, bool kPair,
           typename F, typename Blocks = NoBlocks, typename Tiles = AllTiles>
 GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap* other, const TileMap* boxes, Out* out,
-                              const Gemm90Space& s, const F& finish, const Blocks& blocks = {},
+                              const Gemm90Problem& s, const F& finish, const Blocks& blocks = {},
                               const Tiles& walk = {}) {
   constexpr int kOutColumns = kPair ? Columns / 2 : Columns;
   constexpr Gemm90Tile kTile{Rows, Columns, sizeof(T), sizeof(Out), kStore};
@@ -403,7 +403,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
 template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, Gemm90Store kStore>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, const __grid_constant__ TileMap boxes,
-           Out* out, const __grid_constant__ Gemm90Space s) {
+           Out* out, const __grid_constant__ Gemm90Problem s) {
   run_gemm90<T, Out, Rows, Columns, TurnA, TurnB, kStore, false>(&a, &b, &b, &boxes, out, s, NoFinish{});
 }
 
@@ -411,7 +411,7 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
 template <typename T, typename Out, int Rows, int Columns, Gemm90Store kStore, int kBlocks>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1) GPUKIT_CLUSTER(kBlocks)
     gemm90_cluster(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
-                   const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Space s) {
+                   const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Problem s) {
   run_gemm90<T, Out, Rows, Columns, 0, 0, kStore, false>(&a, &b, &b, &boxes, out, s, NoFinish{}, NoBlocks{},
                                                          ClusterTiles<kBlocks>{});
 }
@@ -420,7 +420,7 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1) GPUKIT_CLUSTER(kBloc
 template <typename T, typename Out, int Rows, int Columns, int Steps>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90_fused(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
-                 const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Space s,
+                 const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Problem s,
                  const __grid_constant__ Gemm90Epilogue e, const Out* bias, const float* scale_m,
                  const float* scale_n) {
   run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(&a, &b, &b, &boxes, out, s,
@@ -432,7 +432,7 @@ template <typename T, int Rows, int Columns, int Steps>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90_linear(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
                   const __grid_constant__ TileMap residual, const __grid_constant__ TileMap boxes, T* out,
-                  const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Epilogue e, const T* bias) {
+                  const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90Epilogue e, const T* bias) {
   run_gemm90<T, T, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(&a, &b, &residual, &boxes, out, s,
                                                                    Finish<T, Steps>{s, e, bias, nullptr, nullptr});
 }
@@ -442,7 +442,7 @@ template <typename T, typename Out, int Rows, int Columns, int TurnB>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90_swiglu(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
                   const __grid_constant__ TileMap other, const __grid_constant__ TileMap boxes, Out* out,
-                  const __grid_constant__ Gemm90Space s) {
+                  const __grid_constant__ Gemm90Problem s) {
   run_gemm90<T, Out, Rows, Columns, 0, TurnB, Gemm90Store::boxes, true>(&a, &b, &other, &boxes, out, s, NoFinish{});
 }
 
@@ -450,7 +450,7 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
 template <typename T, typename Out, int Rows, int Columns>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
-                  const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Space s,
+                  const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Problem s,
                   const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n) {
   run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(
       &a, &b, &b, &boxes, out, s, NoFinish{}, BlockScales{scale_a, scale_b, scale_a_m, scale_b_n});

@@ -21,7 +21,7 @@ struct Gemm90Plan {
   unsigned grid;
   int blocks;     // of a cluster, which load b for each other
   bool overlaps;  // as in LaunchConfig
-  Gemm90Space space;
+  Gemm90Problem problem;
   driver::BoxLayout a, b, out;
 
   std::string str() const;  // e.g. "wgmma 128x256, 4 stages, a along k, b along n, 132 blocks"
@@ -63,9 +63,9 @@ struct Gemm90Facts {
 /// alone.
 void force_gemm90_tile(int rows, int columns, bool swapped, int blocks);
 
-std::optional<Gemm90Plan> plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts);
+std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90Facts& facts);
 /// The same, kept by each thread for the products it planned last.
-const std::optional<Gemm90Plan>& cached_plan_gemm90(const MatmulSpace& space, const Gemm90Facts& facts);
+const std::optional<Gemm90Plan>& cached_plan_gemm90(const MatmulProblem& problem, const Gemm90Facts& facts);
 void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b);
 /// A layer of few rows, by a plan for input @ weight.T with few.rows > 0. Elements of bias are dense, as are rows of
 /// residual.

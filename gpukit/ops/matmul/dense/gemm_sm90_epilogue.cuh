@@ -92,7 +92,7 @@ struct Finish {
     OutPair<float> scale[Steps & kScales ? N / 8 : 1];
     float scale_m[2];
   };
-  const Gemm90Space& s;
+  const Gemm90Problem& s;
   const Gemm90Epilogue& e;
   const Out* bias;
   const float* scale_m;
@@ -155,7 +155,7 @@ struct Finish {
 
 /// Element by element, with any strides.
 template <typename Out, int N, typename Sum>
-GPUKIT_DEVICE void store_elements(Out* out, const Sum* d, const Gemm90Space& s, const Gemm90At& at) {
+GPUKIT_DEVICE void store_elements(Out* out, const Sum* d, const Gemm90Problem& s, const Gemm90At& at) {
   const int warp = static_cast<int>(threadIdx.x) % 128 / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int first = at.row + warp * 16 + lane / 4;
 #pragma unroll

@@ -4,7 +4,7 @@
 
 namespace gpukit {
 
-struct Gemm90Space {
+struct Gemm90Problem {
   int32_t m, n, k, batches;
   int32_t a_step, b_step;  // 0 where one matrix serves every batch, else 1
   int32_t group;           // row tiles that are walked together, for the L2

@@ -28,9 +28,9 @@ struct FewSums {
   };
 
   template <int Columns>
-  GPUKIT_DEVICE void fetch(Operands<Columns>&, const Gemm90Space&, int) const {}
+  GPUKIT_DEVICE void fetch(Operands<Columns>&, const Gemm90Problem&, int) const {}
   template <int Columns>
-  GPUKIT_DEVICE void fetch(Slice<Columns>&, const Gemm90Space&, int, int) const {}
+  GPUKIT_DEVICE void fetch(Slice<Columns>&, const Gemm90Problem&, int, int) const {}
   template <int Columns>
   GPUKIT_DEVICE void apply(float (&)[Columns / 2], const Operands<Columns>&) const {}
 };
@@ -57,7 +57,7 @@ struct FewScales : FewSums {
 
   using FewSums::fetch;
   template <int Columns>
-  GPUKIT_DEVICE void fetch(Operands<Columns>& o, const Gemm90Space& s, int first) const {
+  GPUKIT_DEVICE void fetch(Operands<Columns>& o, const Gemm90Problem& s, int first) const {
     const bool by_weight = scale_n != nullptr && e.scale_n != 0;
     o.all = scale_n != nullptr && !by_weight ? scale_n[0] : 1.0f;
 #pragma unroll
@@ -99,7 +99,7 @@ struct FewBlocks : FewSums {
   using FewSums::fetch;
   /// Past the end of K sums are 0, and -0 times that is what changes no total, be it -0.
   template <int Columns>
-  GPUKIT_DEVICE void fetch(Slice<Columns>& slice, const Gemm90Space& s, int first, int i) const {
+  GPUKIT_DEVICE void fetch(Slice<Columns>& slice, const Gemm90Problem& s, int first, int i) const {
     const bool inside = i * 128 < s.k;
 #pragma unroll
     for (int h = 0; h < 2; ++h) slice.weights[h] = inside ? b[min(first + h * 8, s.m - 1) / 128 * b_n + i] : -0.0f;
@@ -124,7 +124,7 @@ struct FewLinear : FewSums {
 
   using FewSums::fetch;
   template <int Columns>
-  GPUKIT_DEVICE void fetch(Operands<Columns>& o, const Gemm90Space& s, int first) const {
+  GPUKIT_DEVICE void fetch(Operands<Columns>& o, const Gemm90Problem& s, int first) const {
 #pragma unroll
     for (int h = 0; h < 2; ++h) o.bias[h] = bias != nullptr ? bias[min(first + h * 8, s.m - 1)] : store<T>(-0.0f);
 #pragma unroll
@@ -142,7 +142,7 @@ struct FewLinear : FewSums {
 
 /// The sums of a thread's weights up to `end`, from `row` on its warp's.
 template <typename Out, int Columns>
-GPUKIT_DEVICE void store_few(Out* out, const float (&d)[Columns / 2], const Gemm90Space& s, int row, int end) {
+GPUKIT_DEVICE void store_few(Out* out, const float (&d)[Columns / 2], const Gemm90Problem& s, int row, int end) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if constexpr (sizeof(Out) == 2) {
     uint32_t pairs[Columns / 4];  // of weights, in column lane / 4 of eight
@@ -199,7 +199,7 @@ struct FewSlice {
 /// The whole of a block's work. A stage is kDepth slices of K. The first warpgroups multiply 64 weights each; the two
 /// warps after them load. kByWarps: a tile has at most 32 weights, and one or two warps instead multiply 16 each.
 template <typename T, typename Out, int Columns, int kDepth, bool kByWarps, typename F>
-GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, const T* weights, const Gemm90Space& s,
+GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, const T* weights, const Gemm90Problem& s,
                                   const Gemm90Few& few, const F& finish) {
   constexpr int kLoaders = Gemm90Few::kLoaders, kSlice = Gemm90Few::slice(sizeof(T)), kRowBytes = Columns * 128;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
@@ -371,7 +371,7 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
 template <typename T, typename Out, int Columns, int kDepth, bool kByWarps>
 __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
     gemm90_few(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
-               const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few) {
+               const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90Few few) {
   run_gemm90_few<T, Out, Columns, kDepth, kByWarps>(&a, &b, out, weights, s, few, FewSums{});
 }
 
@@ -379,7 +379,7 @@ __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
 template <typename T, int Columns, int kDepth, bool kByWarps>
 __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
     gemm90_few_linear(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const T* weights,
-                      const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few, const T* bias,
+                      const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90Few few, const T* bias,
                       const T* residual, const __grid_constant__ LinearSteps e) {
   run_gemm90_few<T, T, Columns, kDepth, kByWarps>(&a, &b, out, weights, s, few, FewLinear<T>(e, bias, residual));
 }
@@ -388,7 +388,7 @@ __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
 template <typename T, typename Out, int Columns>
 __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
     gemm90_few_scaled(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
-                      const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few,
+                      const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90Few few,
                       const __grid_constant__ Gemm90Epilogue e, const Out* bias, const float* scale_m,
                       const float* scale_n) {
   run_gemm90_few<T, Out, Columns, Gemm90Few::kDeep, false>(&a, &b, out, weights, s, few,
@@ -399,7 +399,7 @@ __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
 template <typename T, typename Out, int Columns>
 __global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
     gemm90_few_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
-                      const __grid_constant__ Gemm90Space s, const __grid_constant__ Gemm90Few few,
+                      const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90Few few,
                       const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n) {
   run_gemm90_few<T, Out, Columns, Gemm90Few::kDeep, false>(&a, &b, out, weights, s, few,
                                                            FewBlocks(scale_a, scale_b, scale_a_m, scale_b_n));

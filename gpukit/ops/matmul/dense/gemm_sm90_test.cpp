@@ -12,47 +12,47 @@ namespace gpukit::cuda {
 namespace {
 
 /// b[n][k] unless `b_along_k` is false.
-MatmulSpace make_space(int64_t m, int64_t n, int64_t k, bool b_along_k = true) {
-  return testing::matmul_space(m, n, k, b_along_k);
+MatmulProblem make_problem(int64_t m, int64_t n, int64_t k, bool b_along_k = true) {
+  return testing::matmul_problem(m, n, k, b_along_k);
 }
 
 Gemm90Facts facts(int sm_count = 132, DType out = DType::bfloat16) {
   return {DType::bfloat16, out, true, true, true, sm_count};
 }
 
-std::string chosen(const MatmulSpace& s, const Gemm90Facts& f = facts()) {
+std::string chosen(const MatmulProblem& s, const Gemm90Facts& f = facts()) {
   const auto plan = plan_gemm90(s, f);
   return plan ? plan->str() : "none";
 }
 
 TEST(Gemm90Plan, ChoosesByShape) {
   EXPECT_EQ(
-      chosen(make_space(4096, 4096, 4096)),
+      chosen(make_problem(4096, 4096, 4096)),
       "wgmma 128x256x64, sides swapped, 4 stages, a along k, b along k, stored by box, 132 blocks in clusters of 2");
-  EXPECT_EQ(chosen(make_space(4096, 4096, 4096, false)),
+  EXPECT_EQ(chosen(make_problem(4096, 4096, 4096, false)),
             "wgmma 128x256x64, 4 stages, a along k, b along n, stored by box, 132 blocks");
   EXPECT_EQ(
-      chosen(make_space(1024, 1024, 1024)),
+      chosen(make_problem(1024, 1024, 1024)),
       "wgmma 64x128x64, sides swapped, 8 stages, a along k, b along k, stored by box, 128 blocks in clusters of 2");
   EXPECT_EQ(
-      chosen(make_space(2048, 4608, 3584)),
+      chosen(make_problem(2048, 4608, 3584)),
       "wgmma 128x192x64, sides swapped, 4 stages, a along k, b along k, stored by box, 132 blocks in clusters of 2");
-  EXPECT_EQ(chosen(make_space(256, 4608, 3584)),
+  EXPECT_EQ(chosen(make_problem(256, 4608, 3584)),
             "wgmma 128x80x64, 8 stages, a along k, b along k, stored by box, 116 blocks in clusters of 2");
 }
 
 TEST(Gemm90Plan, FewRowsStandAsColumns) {
-  EXPECT_EQ(chosen(make_space(16, 3584, 18944)),
+  EXPECT_EQ(chosen(make_problem(16, 3584, 18944)),
             "mma by warps 28x16x64, sides swapped, 9 stages, a along k, b along k, stored by element, 128 blocks");
-  EXPECT_EQ(chosen(make_space(1, 18944, 3584)),
+  EXPECT_EQ(chosen(make_problem(1, 18944, 3584)),
             "wgmma 72x16x64, sides swapped, 4 stages, a along k, b along k, stored by element, 132 blocks");
-  EXPECT_EQ(chosen(make_space(17, 14336, 4096)),
+  EXPECT_EQ(chosen(make_problem(17, 14336, 4096)),
             "wgmma 112x32x64, sides swapped, 6 stages, a along k, b along k, stored by element, 128 blocks");
-  EXPECT_EQ(chosen(make_space(64, 4096, 4096)),
+  EXPECT_EQ(chosen(make_problem(64, 4096, 4096)),
             "wgmma 64x64x64, sides swapped, 7 stages, a along k, b along k, stored by element, 64 blocks");
-  EXPECT_EQ(chosen(make_space(16, 28672, 4096, false)),
+  EXPECT_EQ(chosen(make_problem(16, 28672, 4096, false)),
             "wgmma 128x16x64, sides swapped, 12 stages, a along m, b along k, stored by box, 132 blocks");
-  EXPECT_EQ(chosen(make_space(16, 4096, 4096), facts(32)),
+  EXPECT_EQ(chosen(make_problem(16, 4096, 4096), facts(32)),
             "wgmma 128x16x64, sides swapped, 6 stages, a along k, b along k, stored by element, 32 blocks");
 }
 
@@ -61,7 +61,7 @@ TEST(Gemm90Plan, FewRowsShareTheWeights) {
     for (const int64_t weights : {8, 40, 72, 136, 1000, 3584, 4608, 18944, 29568})
       for (const int64_t rows : {1, 16, 17, 32, 33, 64})
         for (const int64_t k : {8, 520}) {
-          const auto plan = plan_gemm90(make_space(rows, weights, k), facts(sm_count));
+          const auto plan = plan_gemm90(make_problem(rows, weights, k), facts(sm_count));
           ASSERT_TRUE(plan);
           SCOPED_TRACE(plan->str());
           const Gemm90Few& few = plan->few;
@@ -115,13 +115,13 @@ TEST(Gemm90Plan, FewRowsOfBytes) {
 
 TEST(Gemm90Plan, FewerMultiprocessorsFewerBlocks) {
   EXPECT_EQ(
-      chosen(make_space(4096, 4096, 4096), facts(32)),
+      chosen(make_problem(4096, 4096, 4096), facts(32)),
       "wgmma 128x256x64, sides swapped, 4 stages, a along k, b along k, stored by box, 32 blocks in clusters of 2");
 }
 
 TEST(Gemm90Plan, OverlapsWhereThatPays) {
   const auto overlaps = [](int64_t m, int64_t n, int64_t k) {
-    return plan_gemm90(make_space(m, n, k), facts())->overlaps;
+    return plan_gemm90(make_problem(m, n, k), facts())->overlaps;
   };
   for (const int64_t size : {1024, 2048, 4096}) EXPECT_TRUE(overlaps(size, size, size)) << size;
   EXPECT_FALSE(overlaps(256, 4096, 4096));  // low tiles
@@ -136,38 +136,38 @@ TEST(Gemm90Plan, OverlapsWhereThatPays) {
 }
 
 TEST(Gemm90Plan, OutputsTheEngineCannotWriteGoByElement) {
-  EXPECT_EQ(chosen(make_space(256, 257, 64)),
+  EXPECT_EQ(chosen(make_problem(256, 257, 64)),
             "wgmma 128x128x64, 7 stages, a along k, b along k, stored by element, 6 blocks");
-  EXPECT_EQ(chosen(make_space(256, 256, 64), facts(132, DType::float32)),
+  EXPECT_EQ(chosen(make_problem(256, 256, 64), facts(132, DType::float32)),
             "wgmma 64x128x64, 8 stages, a along k, b along k, stored by box, 8 blocks");
   // It writes whole pieces of 16 bytes, beyond a row that ends within one.
-  EXPECT_NE(chosen(make_space(1, 130, 64)).find("by element"), std::string::npos);
-  MatmulSpace padded = make_space(256, 130, 64);
+  EXPECT_NE(chosen(make_problem(1, 130, 64)).find("by element"), std::string::npos);
+  MatmulProblem padded = make_problem(256, 130, 64);
   padded.out_m = 136;
   EXPECT_NE(chosen(padded).find("by element"), std::string::npos);
   Gemm90Facts f = facts();
   f.out_aligned = false;
-  EXPECT_NE(chosen(make_space(256, 256, 64), f).find("by element"), std::string::npos);
+  EXPECT_NE(chosen(make_problem(256, 256, 64), f).find("by element"), std::string::npos);
 }
 
 TEST(Gemm90Plan, OperandsTheEngineCannotReadAreRefused) {
-  EXPECT_EQ(chosen(make_space(64, 64, 63)), "none");  // rows of 126 bytes
-  EXPECT_EQ(chosen(make_space(64, 63, 64, false)), "none");
-  EXPECT_EQ(chosen(make_space(64, 64, 0)), "none");
+  EXPECT_EQ(chosen(make_problem(64, 64, 63)), "none");  // rows of 126 bytes
+  EXPECT_EQ(chosen(make_problem(64, 63, 64, false)), "none");
+  EXPECT_EQ(chosen(make_problem(64, 64, 0)), "none");
   Gemm90Facts f = facts();
   f.a_aligned = false;
-  EXPECT_EQ(chosen(make_space(64, 64, 64), f), "none");
-  MatmulSpace negative = make_space(64, 64, 64);
+  EXPECT_EQ(chosen(make_problem(64, 64, 64), f), "none");
+  MatmulProblem negative = make_problem(64, 64, 64);
   negative.a_m = -64;
   EXPECT_EQ(chosen(negative), "none");
-  MatmulSpace repeated = make_space(64, 64, 64);
+  MatmulProblem repeated = make_problem(64, 64, 64);
   repeated.b_n = 0;
   EXPECT_EQ(chosen(repeated), "none");
 }
 
 TEST(Gemm90Plan, OtherTypes) {
   const auto of = [](DType input, DType out, bool b_along_k) {
-    return chosen(make_space(4096, 4096, 4096, b_along_k), {input, out, true, true, true, 132});
+    return chosen(make_problem(4096, 4096, 4096, b_along_k), {input, out, true, true, true, 132});
   };
   EXPECT_EQ(of(DType::float32, DType::float32, true),
             "wgmma 128x256x32, 4 stages, a along k, b along k, stored by box, 132 blocks");
@@ -181,16 +181,16 @@ TEST(Gemm90Plan, OtherTypes) {
 }
 
 TEST(Gemm90Plan, Tf32TakesARowMajorB) {
-  const auto tf32 = [](const MatmulSpace& s, bool out_aligned = true) {
+  const auto tf32 = [](const MatmulProblem& s, bool out_aligned = true) {
     return chosen(s, {DType::float32, DType::float32, true, true, out_aligned, 132});
   };
-  EXPECT_EQ(tf32(make_space(1024, 1024, 1024, false)),
+  EXPECT_EQ(tf32(make_problem(1024, 1024, 1024, false)),
             "wgmma 64x128x32, sides swapped, 8 stages, a along m, b along k, stored by box, 128 blocks");
-  EXPECT_EQ(tf32(make_space(16, 4096, 4096, false)),
+  EXPECT_EQ(tf32(make_problem(16, 4096, 4096, false)),
             "wgmma 64x64x32, sides swapped, 13 stages, a along m, b along k, stored by box, 64 blocks");
-  EXPECT_EQ(tf32(make_space(256, 258, 64, false)), "none");  // rows of 1032 bytes
-  EXPECT_EQ(tf32(make_space(256, 256, 64, false), false), "none");
-  MatmulSpace turned = make_space(256, 256, 64);  // a along M, b along K: the other side would have to be taken
+  EXPECT_EQ(tf32(make_problem(256, 258, 64, false)), "none");  // rows of 1032 bytes
+  EXPECT_EQ(tf32(make_problem(256, 256, 64, false), false), "none");
+  MatmulProblem turned = make_problem(256, 256, 64);  // a along M, b along K: the other side would have to be taken
   turned.a_m = 1;
   turned.a_k = 256;
   EXPECT_EQ(tf32(turned), "none");
@@ -198,7 +198,7 @@ TEST(Gemm90Plan, Tf32TakesARowMajorB) {
   EXPECT_EQ(tf32(turned), "wgmma 64x64x32, 13 stages, a along m, b along k, stored by box, 16 blocks");
 
   const auto plan =
-      plan_gemm90(make_space(256, 512, 64, false), {DType::float32, DType::float32, true, true, true, 132});
+      plan_gemm90(make_problem(256, 512, 64, false), {DType::float32, DType::float32, true, true, true, 132});
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->a.shape[0], 512);  // lines of N, 128 bytes a box
   EXPECT_EQ(plan->a.box[0], 32);
@@ -208,14 +208,14 @@ TEST(Gemm90Plan, Tf32TakesARowMajorB) {
 }
 
 TEST(Gemm90Plan, AColumnMajorOutputSwapsTheOperands) {
-  MatmulSpace s = make_space(512, 1024, 256, false);
+  MatmulProblem s = make_problem(512, 1024, 256, false);
   s.out_m = 1;
   s.out_n = 512;
   const auto plan = plan_gemm90(s, facts());
   ASSERT_TRUE(plan);
   EXPECT_TRUE(plan->swapped);
-  EXPECT_EQ(plan->space.m, 1024);
-  EXPECT_EQ(plan->space.n, 512);
+  EXPECT_EQ(plan->problem.m, 1024);
+  EXPECT_EQ(plan->problem.n, 512);
   EXPECT_TRUE(plan->turn_a);
   EXPECT_FALSE(plan->turn_b);
   EXPECT_EQ(plan->out.shape[0], 512);
@@ -223,7 +223,7 @@ TEST(Gemm90Plan, AColumnMajorOutputSwapsTheOperands) {
 }
 
 TEST(Gemm90Plan, BatchesNeedOneStride) {
-  MatmulSpace s = make_space(128, 128, 64);
+  MatmulProblem s = make_problem(128, 128, 64);
   s.batches = 6;
   s.batch_rank = 2;
   s.batch_shape[0] = 2;
@@ -234,9 +234,9 @@ TEST(Gemm90Plan, BatchesNeedOneStride) {
   s.batch_out[1] = 16384;
   const auto plan = plan_gemm90(s, facts());  // b serves every batch
   ASSERT_TRUE(plan);
-  EXPECT_EQ(plan->space.batches, 6);
-  EXPECT_EQ(plan->space.a_step, 1);
-  EXPECT_EQ(plan->space.b_step, 0);
+  EXPECT_EQ(plan->problem.batches, 6);
+  EXPECT_EQ(plan->problem.a_step, 1);
+  EXPECT_EQ(plan->problem.b_step, 0);
   EXPECT_EQ(plan->a.shape[2], 6);
   EXPECT_EQ(plan->b.shape[2], 1);
   s.batch_a[0] = 0;  // the same three matrices twice

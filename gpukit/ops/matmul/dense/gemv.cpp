@@ -43,9 +43,9 @@ int columns_for(int64_t n, int64_t k) {
 
 }  // namespace
 
-GemvProduct gemv_product(const MatmulSpace& space, const Array& a, const Array& b, DType out) {
-  return {space.m,     space.n,     space.k,       space.a_m,     space.a_k, space.b_k, space.b_n,
-          space.out_m, space.out_n, is_aligned(a), is_aligned(b), a.dtype(), out};
+GemvProduct gemv_product(const MatmulProblem& problem, const Array& a, const Array& b, DType out) {
+  return {problem.m,     problem.n,     problem.k,       problem.a_m,     problem.a_k, problem.b_k, problem.b_n,
+          problem.out_m, problem.out_n, is_aligned(a), is_aligned(b), a.dtype(), out};
 }
 
 std::optional<GemvPlan> plan_gemv(const GemvProduct& s) {
@@ -88,16 +88,16 @@ void launch_gemv(const GemvPlan& plan, const Array& out, const Array& a, const A
                               : out.dtype() == a.dtype() ? rows
                                                          : wide_rows;
   const Array &w = plan.w_is_a ? a : b, &x = plan.w_is_a ? b : a;
-  const GemvSpace space{.n = plan.n, .k = plan.k, .w_stride = plan.w_stride, .out_stride = plan.out_stride};
+  const GemvProblem problem{.n = plan.n, .k = plan.k, .w_stride = plan.w_stride, .out_stride = plan.out_stride};
   jit::launch(set.get(0, a.dtype()), out.device(), {.grid_x = plan.grid, .block_x = plan.block}, write(out), read(w),
-              read(x), space);
+              read(x), problem);
 }
 
 void launch_gemv_linear(const GemvPlan& plan, const Array& out, const Array& input, const Array& weight,
                         const LinearSteps& steps, const Array& bias, const Array& residual) {
-  const GemvSpace space{.n = plan.n, .k = plan.k, .w_stride = plan.w_stride, .out_stride = plan.out_stride};
+  const GemvProblem problem{.n = plan.n, .k = plan.k, .w_stride = plan.w_stride, .out_stride = plan.out_stride};
   jit::launch(layers.get(0, input.dtype()), out.device(), {.grid_x = plan.grid, .block_x = plan.block}, write(out),
-              read(weight), read(input), space, read_if(bias), read_if(residual), steps);
+              read(weight), read(input), problem, read_if(bias), read_if(residual), steps);
 }
 
 }  // namespace gpukit::cuda

@@ -52,7 +52,7 @@ GPUKIT_DEVICE void unpack(float (&to)[8], const uint4& v) {
 /// block makes kRows * 8 / kWarps outputs. w, x and w_stride are multiples of 16 bytes, k of 8.
 /// `end` makes a result of the sum of an output.
 template <typename T, typename Out, int kRows, int kWarps, int kDepth, typename End>
-GPUKIT_DEVICE void run_gemv(Out* out, const T* w, const T* x, const GemvSpace& s, const End& end) {
+GPUKIT_DEVICE void run_gemv(Out* out, const T* w, const T* x, const GemvProblem& s, const End& end) {
   constexpr int kGroups = kGemvThreads / 32 / kWarps, kStep = kWarps * 32 * 8;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * kGroups + warp / kWarps) * kRows;
@@ -126,13 +126,13 @@ GPUKIT_DEVICE void run_gemv(Out* out, const T* w, const T* x, const GemvSpace& s
 }
 
 template <typename T, typename Out, int kRows, int kWarps, int kDepth>
-__global__ void __launch_bounds__(kGemvThreads) gemv(Out* out, const T* w, const T* x, GemvSpace s) {
+__global__ void __launch_bounds__(kGemvThreads) gemv(Out* out, const T* w, const T* x, GemvProblem s) {
   run_gemv<T, Out, kRows, kWarps, kDepth>(out, w, x, s, [](float sum, int64_t) { return sum; });
 }
 
 /// A layer of one row.
 template <typename T, int kRows, int kWarps, int kDepth>
-__global__ void __launch_bounds__(kGemvThreads) gemv_linear(T* out, const T* w, const T* x, GemvSpace s, const T* bias,
+__global__ void __launch_bounds__(kGemvThreads) gemv_linear(T* out, const T* w, const T* x, GemvProblem s, const T* bias,
                                                             const T* residual, const __grid_constant__ LinearSteps e) {
   run_gemv<T, T, kRows, kWarps, kDepth>(out, w, x, s, [&](float sum, int64_t at) {
     return end_layer(sum, e, load_or_nothing(bias, at), load_or_nothing(residual, at));
@@ -152,7 +152,7 @@ inline constexpr int kColumnsResident = 2;
 /// address is a multiple of 16 bytes, n of 8.
 template <typename T, typename Out, int kLanes, int kThreads, int kBlocks, int kDepth>
 __global__ void __launch_bounds__(kThreads, kColumnsResident) GPUKIT_CLUSTER(kBlocks)
-    gemv_columns(Out* out, const T* w, const T* x, GemvSpace s) {
+    gemv_columns(Out* out, const T* w, const T* x, GemvProblem s) {
   constexpr int kRowsAtOnce = kThreads / kLanes;
   const int lane = static_cast<int>(threadIdx.x) % kLanes, row = static_cast<int>(threadIdx.x) / kLanes;
   const int block = static_cast<int>(blockIdx.x) % kBlocks;

@@ -29,7 +29,7 @@ struct GemvProduct {
   DType input, out;
 };
 
-GemvProduct gemv_product(const MatmulSpace& space, const Array& a, const Array& b, DType out);
+GemvProduct gemv_product(const MatmulProblem& problem, const Array& a, const Array& b, DType out);
 
 /// nullopt where neither operand is a vector of 16-bit floats, there are batches, or something does not lie at
 /// multiples of 16 bytes. The order of sums depends on the sizes and the layout alone, and is not that of other

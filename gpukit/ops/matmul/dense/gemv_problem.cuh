@@ -6,7 +6,7 @@ namespace gpukit {
 
 inline constexpr int kGemvThreads = 256;
 
-struct GemvSpace {
+struct GemvProblem {
   int64_t n, k;
   int64_t w_stride;    // elements from one row of w to the next
   int64_t out_stride;  // elements from one output to the next

@@ -79,7 +79,7 @@ const jit::KernelSet row_kernels("gpukit/ops/matmul/dense/grouped_rows.cuh",
 bool is_float8(DType d) { return d == DType::float8_e4m3 || d == DType::float8_e5m2; }
 
 /// Which finish a product has, where there are kernels for it.
-std::optional<Grouped90Finish> finish_of(const ScaledSpace& s, const Grouped90Facts& f) {
+std::optional<Grouped90Finish> finish_of(const ScaledProblem& s, const Grouped90Facts& f) {
   using enum Grouped90Finish;
   if (f.input != f.weights || f.out_scale) return std::nullopt;
   if (f.input == DType::float16 || f.input == DType::bfloat16)
@@ -103,7 +103,7 @@ bool fits_engine(int64_t count, int64_t stride, int64_t bytes) {
 /// Nanoseconds, for choosing among instances: as if the rows were spread over the experts at random, where each expert
 /// leaves half a tile unfilled. The weights of the experts that are met come from memory once; of two that wait for
 /// memory the one with less to do is better. The choice changes no bit.
-double estimate(const Instance& i, int slice, const ScaledSpace& s, int sm_count) {
+double estimate(const Instance& i, int slice, const ScaledProblem& s, int sm_count) {
   constexpr double kTileNs = 400, kOrderNs = 6000, kBytesPerNs = 4300;
   const int64_t met = std::min(s.m, s.experts), slices = ceil_div(s.k, slice);
   const int64_t row_tiles = std::max(met, i.form == Form::in_place ? 0 : ceil_div(s.m, i.tile_rows()) + met / 2);
@@ -130,7 +130,7 @@ struct SortedRows {
 };
 
 SortedRows sort_rows(const ScaledProduct& p, const Grouped90Plan& plan, Temporaries& into) {
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   const Device device = p.out.device();
   const int64_t bytes = itemsize(p.a.data.dtype()), pitch = sorted_pitch(s.k, bytes);
   const Scales kind = scales_of(s.a, 0);
@@ -145,7 +145,7 @@ SortedRows sort_rows(const ScaledProduct& p, const Grouped90Plan& plan, Temporar
       write(sorted.order), write(sorted.list), read(p.ids), s.id_m, static_cast<int32_t>(s.m),
       static_cast<int32_t>(s.experts), static_cast<int32_t>(plan.tile_rows()), runtime::fault_address(device),
       s.fault_op);
-  const GatherSpace space{
+  const GatherProblem problem{
       .k = static_cast<int32_t>(s.k),
       .n = static_cast<int32_t>(s.n),
       .a_m = s.a.row,
@@ -161,13 +161,13 @@ SortedRows sort_rows(const ScaledProduct& p, const Grouped90Plan& plan, Temporar
   jit::launch(row_kernels.get(bytes == 2 ? gather_two_bytes : gather_bytes), device,
               {.grid_x = static_cast<unsigned>(s.m), .block_x = 256}, write(sorted.rows), write_if(sorted.scales),
               write(p.out), read(p.a.data), scales > 0 ? read(p.a.scale) : memory::Use{}, read(sorted.order),
-              read(sorted.list), space);
+              read(sorted.list), problem);
   return sorted;
 }
 
 }  // namespace
 
-std::optional<Grouped90Plan> plan_grouped90(const ScaledSpace& s, const Grouped90Facts& facts) {
+std::optional<Grouped90Plan> plan_grouped90(const ScaledProblem& s, const Grouped90Facts& facts) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
   const std::optional<Grouped90Finish> finish = finish_of(s, facts);
   if (!finish || s.experts < 1 || s.experts > kMaxExperts || s.k == 0 || std::max({s.m, s.n, s.k}) > kMax)
@@ -202,7 +202,7 @@ std::optional<Grouped90Plan> plan_grouped90(const ScaledSpace& s, const Grouped9
   const int64_t pitch = in_place ? s.a.row : sorted_pitch(s.k, bytes);
   plan.rows = layout(facts.input, s.k, s.m, pitch, 1, 0, slice, chosen.tile_rows());
   plan.weights = layout(facts.weights, s.k, s.n, s.b.row, s.experts, s.b.batch, slice, chosen.weight_rows());
-  plan.space = {.m = static_cast<int32_t>(chosen.turned() ? s.n : s.m),
+  plan.problem = {.m = static_cast<int32_t>(chosen.turned() ? s.n : s.m),
                 .n = static_cast<int32_t>(chosen.turned() ? s.m : s.n),
                 .k = static_cast<int32_t>(s.k),
                 .batches = static_cast<int32_t>(s.experts),
@@ -225,23 +225,23 @@ std::string Grouped90Plan::str() const {
 }
 
 std::optional<Grouped90Plan> plan_grouped90(const ScaledProduct& p, DType out) {
-  if (p.space.experts == 0 || p.a.data.context().properties().sm_major != 9) return std::nullopt;
+  if (p.problem.experts == 0 || p.a.data.context().properties().sm_major != 9) return std::nullopt;
   const bool bias = p.bias.defined();
-  return plan_grouped90(p.space,
+  return plan_grouped90(p.problem,
                         {.input = p.a.data.dtype(),
                          .weights = p.b.data.dtype(),
                          .out = out,
                          .rows_aligned = is_aligned(p.a.data),
                          .weights_aligned = is_aligned(p.b.data),
                          .bias = bias,
-                         .bias_fits = bias && p.bias.dtype() == out && p.space.bias_n == 1 && is_aligned(p.bias),
+                         .bias_fits = bias && p.bias.dtype() == out && p.problem.bias_n == 1 && is_aligned(p.bias),
                          .scales_aligned = p.b.scale.defined() && is_aligned(p.b.scale),
                          .out_scale = p.out_scale.defined(),
                          .sm_count = runtime::current_sm_count(p.a.data.device())});
 }
 
 bool launch_grouped90(const ScaledProduct& p) {
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   const Device device = p.out.device();
   const auto plan = plan_grouped90(p, p.out.dtype());
   if (!plan) return false;
@@ -252,7 +252,7 @@ bool launch_grouped90(const ScaledProduct& p) {
   const jit::Boxes weights{read(p.b.data), plan->weights};
   if (plan->form == Form::in_place) {
     jit::launch(plain_sets[static_cast<size_t>(plan->instance)].get(0, p.a.data.dtype()), device, config, weights,
-                jit::Boxes{read(p.a.data), plan->rows}, write(p.out), read(p.ids), s.id_m, plan->space, pieces,
+                jit::Boxes{read(p.a.data), plan->rows}, write(p.out), read(p.ids), s.id_m, plan->problem, pieces,
                 runtime::fault_address(device), s.fault_op);
     return true;
   }
@@ -263,14 +263,14 @@ bool launch_grouped90(const ScaledProduct& p) {
   if (plan->finish == Grouped90Finish::none) {
     jit::launch(plain_sets[static_cast<size_t>(plan->instance)].get(0, p.a.data.dtype()), device, config,
                 plan->turned() ? weights : rows, plan->turned() ? rows : weights, write(p.out), read(sorted.list),
-                read(sorted.order), plan->space, pieces);
+                read(sorted.order), plan->problem, pieces);
     return true;
   }
   const auto out = std::ranges::find(kFloat8Outs, p.out.dtype()) - std::begin(kFloat8Outs);
   const auto set = static_cast<size_t>(out * 3 + static_cast<int>(plan->finish) - 1);
   const jit::Kernel& kernel = float8_sets[set].get(0, p.a.data.dtype());
   if (plan->finish == Grouped90Finish::blocks) {
-    jit::launch(kernel, device, config, rows, weights, write(p.out), read(sorted.list), read(sorted.order), plan->space,
+    jit::launch(kernel, device, config, rows, weights, write(p.out), read(sorted.list), read(sorted.order), plan->problem,
                 pieces, read(sorted.scales), read(p.b.scale), sorted.scales.shape(1), s.b.scale.row, s.b.scale.batch);
     return true;
   }
@@ -278,7 +278,7 @@ bool launch_grouped90(const ScaledProduct& p) {
                                 .activation = ActivationCode::none,
                                 .scale_m = scales_of(s.a, 0) == Scales::rows,
                                 .scale_n = scales_of(s.b, 7) == Scales::rows};
-  jit::launch(kernel, device, config, rows, weights, write(p.out), read(sorted.list), read(sorted.order), plan->space,
+  jit::launch(kernel, device, config, rows, weights, write(p.out), read(sorted.list), read(sorted.order), plan->problem,
               pieces, epilogue, read_if(p.bias), read_if(sorted.scales.defined() ? sorted.scales : p.a.scale),
               read_if(p.b.scale), s.b.scale.batch);
   return true;

@@ -69,7 +69,7 @@ struct ScatteredLines {
 /// 64 rows by N columns of sums to the rows that `lines` name, which stand as rows or, `kTurned`, as columns.
 template <bool kTurned, typename Out, int N, typename Lines, typename Sum, typename F, typename Operands>
 GPUKIT_DEVICE void scatter_sums(const Lines& lines, Out* out, uint32_t buffers, const Sum* d, int barrier,
-                                const Gemm90Space& s, Gemm90At at, bool pieces, const F& finish, Operands& operands) {
+                                const Gemm90Problem& s, Gemm90At at, bool pieces, const F& finish, Operands& operands) {
   constexpr int kColumns = kTurned ? N : 128 / static_cast<int>(sizeof(Out));  // of one box
   static_assert(N % kColumns == 0 && (!kTurned || sizeof(Out) == 2), "a line is 128 bytes");
 #pragma unroll
@@ -104,16 +104,16 @@ struct ListedTiles {
 
   /// Tiles of the side that is not listed.
   template <int Rows, int Columns>
-  GPUKIT_DEVICE int others(const Gemm90Space& s) const {
+  GPUKIT_DEVICE int others(const Gemm90Problem& s) const {
     return kTurned ? (s.m + Rows - 1) / Rows : (s.n + Columns - 1) / Columns;
   }
   template <int Rows, int Columns>
-  GPUKIT_DEVICE int count(const Gemm90Space& s) const {
+  GPUKIT_DEVICE int count(const Gemm90Problem& s) const {
     return listed * others<Rows, Columns>(s);
   }
   /// Listed tiles of one group by one piece of the weights, then by the next.
   template <int Rows, int Columns>
-  GPUKIT_DEVICE ExpertAt at(const Gemm90Space& s, int tile) const {
+  GPUKIT_DEVICE ExpertAt at(const Gemm90Problem& s, int tile) const {
     const int in_all = s.group * others<Rows, Columns>(s), group = tile / in_all, in_group = tile - group * in_all;
     const int together = min(s.group, listed - group * s.group), other = in_group / together;
     const ExpertTile* tiles = reinterpret_cast<const ExpertTile*>(list + 1);
@@ -123,7 +123,7 @@ struct ListedTiles {
   }
 
   template <typename Out, int N, Gemm90Store kStore, typename Sum, typename F, typename Operands>
-  GPUKIT_DEVICE void store(Out* out, uint32_t buffers, const Sum* d, int barrier, const Gemm90Space& s,
+  GPUKIT_DEVICE void store(Out* out, uint32_t buffers, const Sum* d, int barrier, const Gemm90Problem& s,
                            const ExpertAt& at, const F& finish, Operands& operands) const {
     const int first = kTurned ? at.column : at.row;
     const ScatteredLines<kTurned ? N : 64> lines(
@@ -147,7 +147,7 @@ struct MetExperts {
 
   /// Called by the whole block. A bad id is noted by the first one, which clears the row, too.
   template <typename Out>
-  GPUKIT_DEVICE MetExperts(Found& found, const int32_t* ids, int64_t id_m, const Gemm90Space& s, Out* out, int pieces,
+  GPUKIT_DEVICE MetExperts(Found& found, const int32_t* ids, int64_t id_m, const Gemm90Problem& s, Out* out, int pieces,
                            Fault* fault, int32_t fault_op)
       : found(found), pieces(pieces) {
     const int thread = static_cast<int>(threadIdx.x), rows = s.n;
@@ -181,17 +181,17 @@ struct MetExperts {
   }
 
   template <int Rows, int Columns>
-  GPUKIT_DEVICE int count(const Gemm90Space& s) const {
+  GPUKIT_DEVICE int count(const Gemm90Problem& s) const {
     return met * ((s.m + Rows - 1) / Rows);
   }
   template <int Rows, int Columns>
-  GPUKIT_DEVICE Gemm90At at(const Gemm90Space& s, int tile) const {
+  GPUKIT_DEVICE Gemm90At at(const Gemm90Problem& s, int tile) const {
     const int of_one = (s.m + Rows - 1) / Rows, expert = tile / of_one;
     return {(tile - expert * of_one) * Rows, 0, found.expert[expert]};
   }
 
   template <typename Out, int N, Gemm90Store kStore, typename Sum, typename F, typename Operands>
-  GPUKIT_DEVICE void store(Out* out, uint32_t buffers, const Sum* d, int barrier, const Gemm90Space& s,
+  GPUKIT_DEVICE void store(Out* out, uint32_t buffers, const Sum* d, int barrier, const Gemm90Problem& s,
                            const Gemm90At& at, const F& finish, Operands& operands) const {
     const ScatteredLines<N> lines([&](int line) { return line < s.n && found.id[line] == at.batch ? line : -1; });
     scatter_sums<true, Out, N>(lines, out, buffers, d, barrier, s, at, pieces != 0, finish, operands);
@@ -217,7 +217,7 @@ struct ExpertBlockScales : BlockScales {
   int64_t b_batch;
 
   template <int Columns>
-  GPUKIT_DEVICE void fetch(Scales<Columns>& scales, const Gemm90Space& s, const Gemm90At& at, int i) const {
+  GPUKIT_DEVICE void fetch(Scales<Columns>& scales, const Gemm90Problem& s, const Gemm90At& at, int i) const {
     BlockScales of_expert = *this;
     of_expert.b += at.batch * b_batch;
     of_expert.fetch(scales, s, at, i);
@@ -228,7 +228,7 @@ struct ExpertBlockScales : BlockScales {
 template <typename T, int Rows, int Columns, bool kTurned>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     grouped90(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const ExpertTiles* list,
-              const int32_t* order, const __grid_constant__ Gemm90Space s, int32_t pieces) {
+              const int32_t* order, const __grid_constant__ Gemm90Problem s, int32_t pieces) {
   constexpr Gemm90Store kStore = kTurned ? Gemm90Store::turned_boxes : Gemm90Store::boxes;
   run_gemm90<T, T, Rows, Columns, 0, 0, kStore, false>(&a, &b, &b, &b, out, s, NoFinish{}, NoBlocks{},
                                                        ListedTiles<kTurned>(list, order, pieces));
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
 template <typename T, int Rows, int Columns>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     grouped90_few(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const int32_t* ids,
-                  int64_t id_m, const __grid_constant__ Gemm90Space s, int32_t pieces, Fault* fault, int32_t fault_op) {
+                  int64_t id_m, const __grid_constant__ Gemm90Problem s, int32_t pieces, Fault* fault, int32_t fault_op) {
   __shared__ MetExperts::Found found;
   run_gemm90<T, T, Rows, Columns, 0, 0, Gemm90Store::turned_boxes, false>(
       &a, &b, &b, &b, out, s, NoFinish{}, NoBlocks{}, MetExperts(found, ids, id_m, s, out, pieces, fault, fault_op));
@@ -248,7 +248,7 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
 template <typename T, typename Out, int Rows, int Columns, int Steps>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     grouped90_scaled(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out,
-                     const ExpertTiles* list, const int32_t* order, const __grid_constant__ Gemm90Space s,
+                     const ExpertTiles* list, const int32_t* order, const __grid_constant__ Gemm90Problem s,
                      int32_t pieces, const __grid_constant__ Gemm90Epilogue e, const Out* bias, const float* scale_m,
                      const float* scale_n, int64_t scale_batch) {
   run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(
@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
 template <typename T, typename Out, int Rows, int Columns>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     grouped90_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out,
-                     const ExpertTiles* list, const int32_t* order, const __grid_constant__ Gemm90Space s,
+                     const ExpertTiles* list, const int32_t* order, const __grid_constant__ Gemm90Problem s,
                      int32_t pieces, const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n,
                      int64_t scale_b_batch) {
   run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(

@@ -24,7 +24,7 @@ struct Grouped90Plan {
   Grouped90Finish finish;
   unsigned grid;
   int64_t most_tiles;  // of rows
-  Gemm90Space space;
+  Gemm90Problem problem;
   driver::BoxLayout rows, weights;
 
   bool turned() const { return form != Grouped90Form::rows; }
@@ -46,7 +46,7 @@ struct Grouped90Facts {
 /// bias and alpha; or of one float8 type with scales as launch_scaled_gemm90 takes them, k a multiple of 16
 /// and rows of the result one of 16 bytes. The weights lie along k, rows and experts at multiples of 16 bytes; the rows
 /// and the result have any strides.
-std::optional<Grouped90Plan> plan_grouped90(const ScaledSpace& space, const Grouped90Facts& facts);
+std::optional<Grouped90Plan> plan_grouped90(const ScaledProblem& problem, const Grouped90Facts& facts);
 
 /// The plan of a product on its device, into a result of `out` elements.
 std::optional<Grouped90Plan> plan_grouped90(const ScaledProduct& product, DType out);

@@ -8,8 +8,8 @@ namespace gpukit::cuda {
 namespace {
 
 /// Dense rows [m, k] by weights [experts, n, k].
-ScaledSpace make_space(int64_t m, int64_t n, int64_t k, int64_t experts) {
-  ScaledSpace s = {};
+ScaledProblem make_problem(int64_t m, int64_t n, int64_t k, int64_t experts) {
+  ScaledProblem s = {};
   s.m = m;
   s.n = n;
   s.k = k;
@@ -28,7 +28,7 @@ Grouped90Facts facts(DType input = DType::bfloat16, DType out = DType::bfloat16)
   return {input, input, out, true, true, false, true, true, false, 132};
 }
 
-std::string chosen(const ScaledSpace& s, const Grouped90Facts& f = facts()) {
+std::string chosen(const ScaledProblem& s, const Grouped90Facts& f = facts()) {
   const auto plan = plan_grouped90(s, f);
   return plan ? plan->str() : "none";
 }
@@ -40,39 +40,39 @@ void set_scales(ScaledOperand* o, int64_t row, int64_t column, int row_shift, in
 }
 
 TEST(Grouped90Plan, ChoosesByRowsOfAnExpert) {
-  EXPECT_EQ(chosen(make_space(4096, 14336, 4096, 8)), "wgmma 128x256x64 by experts, 4 stages, 132 blocks");
-  EXPECT_EQ(chosen(make_space(4096, 1408, 2048, 64)), "wgmma 64x128x64 by experts, 8 stages, 132 blocks");
-  EXPECT_EQ(chosen(make_space(1024, 1408, 2048, 64)),
+  EXPECT_EQ(chosen(make_problem(4096, 14336, 4096, 8)), "wgmma 128x256x64 by experts, 4 stages, 132 blocks");
+  EXPECT_EQ(chosen(make_problem(4096, 1408, 2048, 64)), "wgmma 64x128x64 by experts, 8 stages, 132 blocks");
+  EXPECT_EQ(chosen(make_problem(1024, 1408, 2048, 64)),
             "wgmma 128x32x64 by experts, rows as columns, 10 stages, 132 blocks");
 }
 
 TEST(Grouped90Plan, FewRowsStayInPlace) {
-  EXPECT_EQ(chosen(make_space(64, 14336, 4096, 8)),
+  EXPECT_EQ(chosen(make_problem(64, 14336, 4096, 8)),
             "wgmma 128x64x64 by experts, rows as columns in place, 8 stages, 132 blocks");
-  EXPECT_EQ(chosen(make_space(16, 14336, 4096, 8)),
+  EXPECT_EQ(chosen(make_problem(16, 14336, 4096, 8)),
             "wgmma 128x16x64 by experts, rows as columns in place, 12 stages, 132 blocks");
-  EXPECT_EQ(chosen(make_space(2, 1408, 2048, 64)),
+  EXPECT_EQ(chosen(make_problem(2, 1408, 2048, 64)),
             "wgmma 64x16x64 by experts, rows as columns in place, 16 stages, 44 blocks");
-  EXPECT_EQ(chosen(make_space(65, 14336, 4096, 8)).find("in place"), std::string::npos);
-  ScaledSpace turned = make_space(16, 14336, 4096, 8);
+  EXPECT_EQ(chosen(make_problem(65, 14336, 4096, 8)).find("in place"), std::string::npos);
+  ScaledProblem turned = make_problem(16, 14336, 4096, 8);
   turned.a.row = 1;
   turned.a.k = 16;
   EXPECT_EQ(chosen(turned), "wgmma 128x16x64 by experts, rows as columns, 12 stages, 132 blocks");
   Grouped90Facts f = facts();
   f.rows_aligned = false;
-  EXPECT_EQ(chosen(make_space(16, 14336, 4096, 8), f).find("in place"), std::string::npos);
+  EXPECT_EQ(chosen(make_problem(16, 14336, 4096, 8), f).find("in place"), std::string::npos);
 }
 
 TEST(Grouped90Plan, FewerMultiprocessorsFewerBlocks) {
   Grouped90Facts f = facts();
   f.sm_count = 32;
-  EXPECT_EQ(chosen(make_space(4096, 14336, 4096, 8), f), "wgmma 128x256x64 by experts, 4 stages, 32 blocks");
+  EXPECT_EQ(chosen(make_problem(4096, 14336, 4096, 8), f), "wgmma 128x256x64 by experts, 4 stages, 32 blocks");
 }
 
 TEST(Grouped90Plan, TilesOfRowsAreBounded) {
   for (int64_t experts : {1, 3, 64}) {
     for (int64_t m : {65, 129, 1000}) {
-      const auto plan = plan_grouped90(make_space(m, 256, 64, experts), facts());
+      const auto plan = plan_grouped90(make_problem(m, 256, 64, experts), facts());
       ASSERT_TRUE(plan);
       const int64_t rows = plan->tile_rows(), met = std::min(m, experts);
       // The worst there is: all experts but one have one row, and that one a tile of a row beyond full ones.
@@ -86,7 +86,7 @@ TEST(Grouped90Plan, TilesOfRowsAreBounded) {
 }
 
 TEST(Grouped90Plan, RowsAndResultsHaveAnyStrides) {
-  ScaledSpace s = make_space(100, 72, 64, 4);
+  ScaledProblem s = make_problem(100, 72, 64, 4);
   const std::string dense = chosen(s);
   ASSERT_NE(dense, "none");
   s.a.row = 1;
@@ -99,36 +99,36 @@ TEST(Grouped90Plan, RowsAndResultsHaveAnyStrides) {
 }
 
 TEST(Grouped90Plan, WeightsTheEngineCannotReadAreRefused) {
-  EXPECT_EQ(chosen(make_space(100, 72, 63, 4)), "none");  // rows of 126 bytes
-  EXPECT_EQ(chosen(make_space(100, 72, 0, 4)), "none");
-  ScaledSpace along_n = make_space(100, 72, 64, 4);
+  EXPECT_EQ(chosen(make_problem(100, 72, 63, 4)), "none");  // rows of 126 bytes
+  EXPECT_EQ(chosen(make_problem(100, 72, 0, 4)), "none");
+  ScaledProblem along_n = make_problem(100, 72, 64, 4);
   along_n.b.row = 1;
   along_n.b.k = 72;
   EXPECT_EQ(chosen(along_n), "none");
-  ScaledSpace shared = make_space(100, 72, 64, 4);
+  ScaledProblem shared = make_problem(100, 72, 64, 4);
   shared.b.batch = 0;
   EXPECT_EQ(chosen(shared), "none");
   Grouped90Facts f = facts();
   f.weights_aligned = false;
-  EXPECT_EQ(chosen(make_space(100, 72, 64, 4), f), "none");
-  EXPECT_EQ(chosen(make_space(100, 72, 64, kMaxExperts + 1)), "none");
-  EXPECT_NE(chosen(make_space(100, 72, 64, kMaxExperts)), "none");
+  EXPECT_EQ(chosen(make_problem(100, 72, 64, 4), f), "none");
+  EXPECT_EQ(chosen(make_problem(100, 72, 64, kMaxExperts + 1)), "none");
+  EXPECT_NE(chosen(make_problem(100, 72, 64, kMaxExperts)), "none");
 }
 
 TEST(Grouped90Plan, FormatsAndFinishes) {
   const auto with = [](auto change, DType input, DType out) {
-    ScaledSpace s = make_space(256, 256, 256, 4);
+    ScaledProblem s = make_problem(256, 256, 256, 4);
     Grouped90Facts f = facts(input, out);
     change(s, f);
     const auto plan = plan_grouped90(s, f);
     return plan ? std::optional(plan->finish) : std::nullopt;
   };
-  const auto plain = [](ScaledSpace&, Grouped90Facts&) {};
-  const auto by_row = [](ScaledSpace& s, Grouped90Facts&) {
+  const auto plain = [](ScaledProblem&, Grouped90Facts&) {};
+  const auto by_row = [](ScaledProblem& s, Grouped90Facts&) {
     set_scales(&s.a, 1, 0, 0, 0);
     set_scales(&s.b, 1, 0, 0, 256);
   };
-  const auto by_block = [](ScaledSpace& s, Grouped90Facts&) {
+  const auto by_block = [](ScaledProblem& s, Grouped90Facts&) {
     set_scales(&s.a, 2, 1, 0, 0);
     set_scales(&s.b, 2, 1, 7, 4);
   };
@@ -138,9 +138,9 @@ TEST(Grouped90Plan, FormatsAndFinishes) {
   EXPECT_EQ(with(plain, kHalf, kFloat), std::nullopt);
   EXPECT_EQ(with(plain, kFloat, kFloat), std::nullopt);
   EXPECT_EQ(with(plain, DType::int8, DType::int32), std::nullopt);
-  EXPECT_EQ(with([](ScaledSpace& s, Grouped90Facts&) { s.alpha = 2; }, kHalf, kHalf), std::nullopt);
-  EXPECT_EQ(with([](ScaledSpace&, Grouped90Facts& f) { f.bias = true; }, kHalf, kHalf), std::nullopt);
-  EXPECT_EQ(with([](ScaledSpace&, Grouped90Facts& f) { f.weights = kCodes; }, kHalf, kHalf), std::nullopt);
+  EXPECT_EQ(with([](ScaledProblem& s, Grouped90Facts&) { s.alpha = 2; }, kHalf, kHalf), std::nullopt);
+  EXPECT_EQ(with([](ScaledProblem&, Grouped90Facts& f) { f.bias = true; }, kHalf, kHalf), std::nullopt);
+  EXPECT_EQ(with([](ScaledProblem&, Grouped90Facts& f) { f.weights = kCodes; }, kHalf, kHalf), std::nullopt);
   for (DType out : {kFloat, kHalf, DType::bfloat16}) {
     EXPECT_EQ(with(plain, kCodes, out), scales);
     EXPECT_EQ(with(by_row, kCodes, out), scales);
@@ -149,24 +149,24 @@ TEST(Grouped90Plan, FormatsAndFinishes) {
   EXPECT_EQ(with(by_row, DType::float8_e5m2, kFloat), scales);
   EXPECT_EQ(with(by_row, kCodes, kCodes), std::nullopt);
   const auto and_bias = [](auto change) {
-    return [=](ScaledSpace& s, Grouped90Facts& f) {
+    return [=](ScaledProblem& s, Grouped90Facts& f) {
       change(s, f);
       f.bias = true;
     };
   };
   EXPECT_EQ(with(and_bias(by_row), kCodes, kHalf), scales_and_bias);
   EXPECT_EQ(with(and_bias(by_block), kCodes, kHalf), std::nullopt);
-  const auto scattered_bias = [&](ScaledSpace& s, Grouped90Facts& f) {
+  const auto scattered_bias = [&](ScaledProblem& s, Grouped90Facts& f) {
     and_bias(by_row)(s, f);
     f.bias_fits = false;
   };
   EXPECT_EQ(with(scattered_bias, kCodes, kHalf), std::nullopt);
-  const auto mixed = [&](ScaledSpace& s, Grouped90Facts& f) {
+  const auto mixed = [&](ScaledProblem& s, Grouped90Facts& f) {
     by_block(s, f);
     set_scales(&s.b, 1, 0, 0, 256);
   };
   EXPECT_EQ(with(mixed, kCodes, kHalf), std::nullopt);
-  const auto odd = [&](ScaledSpace& s, Grouped90Facts& f) {
+  const auto odd = [&](ScaledProblem& s, Grouped90Facts& f) {
     by_row(s, f);
     s.n = 258;  // rows of 516 bytes
   };

@@ -26,7 +26,7 @@ constexpr int64_t most_tiles(int64_t rows, int64_t tile_rows, int64_t experts) {
 }
 
 /// What gather_rows moves, in elements of `a`, and the rows of the result that it clears.
-struct GatherSpace {
+struct GatherProblem {
   int32_t k, n;
   int64_t a_m, a_k, pitch;  // of the sorted rows
   int32_t scales;           // of a row, 0 where there are none

@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kOrderThreads)
 template <typename T>
 __global__ void __launch_bounds__(256)
     gather_rows(T* sorted, float* sorted_scale, void* out, const T* a, const float* scale, const int32_t* order,
-                const ExpertTiles* list, const __grid_constant__ GatherSpace s) {
+                const ExpertTiles* list, const __grid_constant__ GatherProblem s) {
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t place = blockIdx.x, row = order[place];
   if (place >= list->rows) {

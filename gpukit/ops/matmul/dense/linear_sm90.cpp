@@ -80,7 +80,7 @@ jit::Boxes boxes(const memory::Use& use, const Array& x, int columns, int rows) 
 struct Shape {
   Gemm90Tile tile;
   jit::LaunchConfig config;
-  Gemm90Space space;
+  Gemm90Problem problem;
 
   Shape(const Array& out, const Array& input, const LinearForm& form, int columns)
       : tile{form.rows, form.columns, 2, 2, Gemm90Store::boxes} {
@@ -91,7 +91,7 @@ struct Shape {
               .block_x = static_cast<unsigned>(tile.threads()),
               .shared_bytes = static_cast<unsigned>(tile.shared_bytes()),
               .overlaps = fused_gemm90_overlaps(tile, input.shape(1), tiles, sm_count)};
-    space = {.m = static_cast<int32_t>(m),
+    problem = {.m = static_cast<int32_t>(m),
              .n = static_cast<int32_t>(n),
              .k = static_cast<int32_t>(input.shape(1)),
              .batches = 1,
@@ -140,7 +140,7 @@ bool launch_tiles(const Array& out, const Array& input, const Array& weight, con
   const jit::Boxes added = residual.defined() ? boxes(read(residual), residual, 64, form.rows) : results;
   jit::launch(set_of(steps, form).get(0, input.dtype()), out.device(), shape.config,
               boxes(read(input), input, 64, form.rows), boxes(read(weight), weight, 64, form.columns), added, results,
-              write(out), shape.space, epilogue, read_if(bias));
+              write(out), shape.problem, epilogue, read_if(bias));
   return true;
 }
 
@@ -149,17 +149,17 @@ bool launch_tiles(const Array& out, const Array& input, const Array& weight, con
 bool launch_linear(const Array& out, const Array& input, const Array& weight, const LinearOptions& options) {
   if (!is_dense(options.bias) || !is_dense(options.residual)) return false;
   const LinearSteps steps = steps_of(options, options.residual);
-  const MatmulSpace space = matrix_space(out.strides(), input, weight.transpose());
+  const MatmulProblem problem = matrix_problem(out.strides(), input, weight.transpose());
   const bool any_order = runtime::determinism() != env::Determinism::batch_invariant;
-  if (space.m == 1 && any_order) {
-    const auto plan = plan_gemv(gemv_product(space, input, weight, out.dtype()));
+  if (problem.m == 1 && any_order) {
+    const auto plan = plan_gemv(gemv_product(problem, input, weight, out.dtype()));
     if (plan && !plan->columns && !plan->w_is_a) {
       launch_gemv_linear(*plan, out, input, weight, steps, options.bias, options.residual);
       return true;
     }
   }
   if (weight.context().properties().sm_major != 9) return false;
-  const auto& plan = cached_plan_gemm90(space, {.input = input.dtype(),
+  const auto& plan = cached_plan_gemm90(problem, {.input = input.dtype(),
                                                 .out = out.dtype(),
                                                 .a_aligned = is_aligned(input),
                                                 .b_aligned = is_aligned(weight),
@@ -183,7 +183,7 @@ bool launch_linear_swiglu(const Array& out, const Array& input, const Array& gat
   const jit::KernelSet& set = form.columns == 256 ? wide_swiglu : narrow_swiglu;
   jit::launch(set.get(0, input.dtype()), out.device(), shape.config, boxes(read(input), input, 64, form.rows),
               boxes(read(gate), gate, 64, columns), boxes(read(up), up, 64, columns), boxes(write(out), out, 64, 64),
-              write(out), shape.space);
+              write(out), shape.problem);
   return true;
 }
 

@@ -7,7 +7,7 @@ namespace gpukit {
 /// How an operand lies in memory: contiguous along k, contiguous along its rows or columns, or anyhow.
 enum class Major : uint8_t { k, mn, any };
 
-struct MatmulSpace {
+struct MatmulProblem {
   static constexpr int kMaxBatchRank = 6;
   int64_t m, n, k;
   int64_t a_m, a_k, b_k, b_n, out_m, out_n;
@@ -22,7 +22,7 @@ struct MatmulOffsets {
 };
 
 /// Where batch number `batch` starts.
-GPUKIT_DEVICE MatmulOffsets batch_offsets(const MatmulSpace& s, int64_t batch) {
+GPUKIT_DEVICE MatmulOffsets batch_offsets(const MatmulProblem& s, int64_t batch) {
   MatmulOffsets at = {0, 0, 0};
   for (int axis = s.batch_rank - 1; axis >= 0; --axis) {
     const int64_t i = batch % s.batch_shape[axis];

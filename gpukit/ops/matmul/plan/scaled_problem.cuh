@@ -19,7 +19,7 @@ struct ScaledOperand {
 /// chain's sum to the total, each time starting anew. The total is multiplied by ((scale of row i * scale of column j)
 /// * alpha), the bias is added, the result divided by out_scale and rounded. Sums of integers are exact and have one
 /// chain.
-struct ScaledSpace {
+struct ScaledProblem {
   int64_t m, n, k;
   ScaledOperand a, b;
   int64_t group, chain;                // powers of two

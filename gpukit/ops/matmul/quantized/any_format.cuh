@@ -108,7 +108,7 @@ template <typename Sum>
 __global__ void __launch_bounds__(kScaledThreads, 2)
     scaled_matmul(void* out, const void* a, const void* a_scale, const float* a_tensor_scale, const void* b,
                   const void* b_scale, const int8_t* b_zero, const float* b_tensor_scale, const void* bias,
-                  const float* out_scale, const int32_t* ids, Fault* fault, const __grid_constant__ ScaledSpace s) {
+                  const float* out_scale, const int32_t* ids, Fault* fault, const __grid_constant__ ScaledProblem s) {
   constexpr int kPitch = kScaledTile + 4;  // spreads the banks and keeps 4 lanes aligned
   constexpr bool kExact = kIsExact<Sum>;
   __shared__ __align__(16) Sum slices[2][kScaledDepth][kPitch];

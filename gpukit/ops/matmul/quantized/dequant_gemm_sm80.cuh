@@ -27,7 +27,7 @@ template <typename W, typename X, int kTokens, int kWide, int kGroup, bool kZero
 __global__ void __launch_bounds__(kSkinnyCodesThreads, 1)
     skinny_codes(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
                  const float* tensor_scale, const void* bias, const float* out_scale,
-                 const __grid_constant__ ScaledSpace s) {
+                 const __grid_constant__ ScaledProblem s) {
   using Format = Weights<W, X>;
   constexpr int kThreads = kSkinnyCodesThreads, kRows = kSkinnyCodesRows, kColumnTiles = kTokens / 8;
   constexpr int kSteps = Format::kSteps;                                        // in 32 bytes of a row

@@ -79,7 +79,7 @@ const jit::KernelSet& set_of(const Form& form, const DequantGemmPlan& plan) {
   return sets[static_cast<size_t>(&form - kForms)][at];
 }
 
-int group_of(const ScaledSpace& s) {
+int group_of(const ScaledProblem& s) {
   return s.b.code == Code::float4_e2m1 || scaled_along_k(s.b) ? 1 << s.b.scale.column_shift : 0;
 }
 
@@ -106,7 +106,7 @@ bool fill_rings(DequantGemm* share, int columns, bool packed, int shared_per_blo
 
 /// The time of a product by a model of an H200. What counts is in how many rounds of tiles a multiprocessor is done,
 /// and how much of k the first block of a cluster walks in each.
-double time_of(const ScaledSpace& s, const DequantGemmFacts& facts, const Instance& instance,
+double time_of(const ScaledProblem& s, const DequantGemmFacts& facts, const Instance& instance,
                const DequantGemm& share) {
   const bool chained = facts.group != 0;
   const int64_t clusters = std::max(1, h200::filled(instance.blocks, facts.sm_count) / instance.blocks);
@@ -123,7 +123,7 @@ double time_of(const ScaledSpace& s, const DequantGemmFacts& facts, const Instan
 }
 
 /// With `parts` warpgroups; nullopt where that does not fit, or leaves rings so short that loads are waited for.
-std::optional<DequantGemmPlan> plan_instance(const ScaledSpace& s, const DequantGemmFacts& facts,
+std::optional<DequantGemmPlan> plan_instance(const ScaledProblem& s, const DequantGemmFacts& facts,
                                              const Instance& instance, int parts) {
   constexpr int64_t kMostTiles = int64_t{1} << 28, kAheadBytes = 512;
   constexpr int kLeastTokenStages = 4;
@@ -159,7 +159,7 @@ std::optional<DequantGemmPlan> plan_instance(const ScaledSpace& s, const Dequant
 
 }  // namespace
 
-std::optional<DequantGemmPlan> plan_dequant_gemm(const ScaledSpace& s, const DequantGemmFacts& facts) {
+std::optional<DequantGemmPlan> plan_dequant_gemm(const ScaledProblem& s, const DequantGemmFacts& facts) {
   std::optional<DequantGemmPlan> best;
   for (const Instance& instance : kInstances)
     for (int parts = 1; parts <= DequantGemm::kMaxParts; ++parts) {
@@ -170,7 +170,7 @@ std::optional<DequantGemmPlan> plan_dequant_gemm(const ScaledSpace& s, const Deq
 }
 
 bool dequant_gemm_boxes(const ScaledProduct& p) {
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   if (!p.out.defined()) return false;
   const DType dtype = p.out.dtype();
   const bool known = dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32;
@@ -180,7 +180,7 @@ bool dequant_gemm_boxes(const ScaledProduct& p) {
 }
 
 void launch_dequant_gemm(const ScaledProduct& p, const DequantGemmPlan& plan) {
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   const DType dtype = p.a.data.dtype();
   const int64_t row_bytes = is_packed(s.b.code) ? s.k / 2 : s.k;
   const jit::Boxes codes = {read(p.b.data), row_boxes(DType::uint8, row_bytes, s.n, s.b.row, 128, plan.share.rows)};

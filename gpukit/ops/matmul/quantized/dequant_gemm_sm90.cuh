@@ -54,7 +54,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxPart
     dequant_gemm_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x,
                       const __grid_constant__ TileMap boxes, void* out, const void* scale, const int8_t* zero,
                       const float* tensor_scale, const void* bias, const float* out_scale,
-                      const __grid_constant__ ScaledSpace s, const __grid_constant__ DequantGemm share) {
+                      const __grid_constant__ ScaledProblem s, const __grid_constant__ DequantGemm share) {
   constexpr bool kPacked = is_int4<W> || is_e2m1<W>, kPromote = kGroup != 0 && !is_e2m1<W>, kChained = kGroup != 0;
   constexpr int kLoop = DequantGemm::loop_k(kGroup), kWeightK = DequantGemm::weight_k(kPacked);
   constexpr int kChainLoops = DequantGemm::kChain / kLoop;

@@ -27,7 +27,7 @@ struct DequantGemmPlan {
 
 /// nullopt where no way to cut the product up fits. It changes no bit. Weights and tokens lie as the copy engine reads
 /// them: k dense, rows at multiples of 16 bytes, ascending.
-std::optional<DequantGemmPlan> plan_dequant_gemm(const ScaledSpace& space, const DequantGemmFacts& facts);
+std::optional<DequantGemmPlan> plan_dequant_gemm(const ScaledProblem& problem, const DequantGemmFacts& facts);
 
 /// Whether results can leave in boxes.
 bool dequant_gemm_boxes(const ScaledProduct& product);

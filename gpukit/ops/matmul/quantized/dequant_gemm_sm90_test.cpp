@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kShared = 232448;
 
-ScaledSpace space(int64_t m, int64_t n, int64_t k) {
-  ScaledSpace s = {};
+ScaledProblem problem(int64_t m, int64_t n, int64_t k) {
+  ScaledProblem s = {};
   s.m = m, s.n = n, s.k = k;
   s.out = Code::bfloat16;
   return s;
@@ -22,7 +22,7 @@ DequantGemmFacts facts(Code weights, int group, bool zero = false, int sm_count 
   return {sm_count, kShared, weights, group, zero, true};
 }
 std::string chosen(int64_t m, int64_t n, int64_t k, const DequantGemmFacts& f) {
-  const auto plan = plan_dequant_gemm(space(m, n, k), f);
+  const auto plan = plan_dequant_gemm(problem(m, n, k), f);
   if (!plan) return "none";
   return std::to_string(plan->share.rows) + "x" + std::to_string(plan->columns) + ", " + std::to_string(plan->grid) +
          " blocks" + (plan->blocks > 1 ? " in clusters of " + std::to_string(plan->blocks) : "");
@@ -51,7 +51,7 @@ TEST(DequantGemm, FitsTheKernel) {
           for (int64_t k : {32, 640, 2048, 4096, 14336, 102400})
             for (const Code out : {Code::bfloat16, Code::float32})
               for (const bool boxed : {false, true}) {
-                ScaledSpace s = space(m, n, k);
+                ScaledProblem s = problem(m, n, k);
                 s.out = out;
                 DequantGemmFacts f = facts(c.weights, c.group, c.zero, sms);
                 f.boxed = boxed;

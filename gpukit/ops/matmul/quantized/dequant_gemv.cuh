@@ -222,7 +222,7 @@ template <typename W, typename X, int kPairs, int kGroup, bool kZero, int kRound
 __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds, kOrdered), 1)
     gemv_codes(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
                const float* tensor_scale, const void* bias, const float* out_scale,
-               const __grid_constant__ ScaledSpace s, const __grid_constant__ GemvCodesRows rows) {
+               const __grid_constant__ ScaledProblem s, const __grid_constant__ GemvCodesRows rows) {
   using Math = CodesMath<W, X, kPairs, kGroup, kZero, kOrdered>;
   constexpr int kRows = Math::kRows, kParts = Math::kParts, kStages = gemv_codes_stages(kRounds);
   constexpr int kScaleWords = gemv_codes_scale_words(Math::kSteps == 4, kGroup, kZero, kRows);

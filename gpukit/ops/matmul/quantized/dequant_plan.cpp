@@ -205,12 +205,12 @@ int find_form(Code weights, int group, bool zero, DType dtype, int tokens) {
 
 /// Scales that change along k lie as the kernels read them.
 bool reads_groups(const ScaledProduct& p, int group) {
-  const ScaleLayout &scale = p.space.b.scale, &zero = p.space.b.zero;
-  const int row_shift = is_packed(p.space.b.code) ? 0 : 7;
+  const ScaleLayout &scale = p.problem.b.scale, &zero = p.problem.b.zero;
+  const int row_shift = is_packed(p.problem.b.code) ? 0 : 7;
   if (scale.column != 1 || (scale.row != 0 && scale.row_shift != row_shift)) return false;
   if (p.b.zero.defined()) return is_aligned(p.b.zero) && zero.row == scale.row && scale.row >= 0 && zero.column == 1;
-  if (p.space.b.code != Code::float4_e2m1) return true;
-  return is_aligned(p.b.scale) && scale.row % 4 == 0 && p.space.k % (4 * group) == 0;  // read in words
+  if (p.problem.b.code != Code::float4_e2m1) return true;
+  return is_aligned(p.b.scale) && scale.row % 4 == 0 && p.problem.k % (4 * group) == 0;  // read in words
 }
 
 /// How many blocks of one row of x run at once. As many on a multiprocessor as leave it the fewest groups of `rows`,
@@ -237,7 +237,7 @@ int share_of_memory(int64_t blocks, const GemvCodesChip& chip) {
 }
 
 /// One row of x by e2m1. nullopt: x leaves too little of the chip's shared memory.
-std::optional<GemvCodesPlan> plan_e2m1(const ScaledSpace& s, int form, const GemvCodesChip& chip) {
+std::optional<GemvCodesPlan> plan_e2m1(const ScaledProblem& s, int form, const GemvCodesChip& chip) {
   constexpr int kLeastWarps = 4;
   if (2 * s.k > chip.shared_per_block) return std::nullopt;
   const int chunks = static_cast<int>(ceil_div(s.k, kGemvE2m1K / 2)), group = kForms[form].group;
@@ -260,7 +260,7 @@ std::optional<GemvCodesPlan> plan_e2m1(const ScaledSpace& s, int form, const Gem
 /// One row of x. nullopt: it is too long for the registers of a block, or its block for the chip's shared memory. The
 /// number of threads, and so the order of sums where none is asked for, follows from k, the format and the shared
 /// memory of a block.
-std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int token_bytes, bool ordered,
+std::optional<GemvCodesPlan> plan_vector(const ScaledProblem& s, int form, int token_bytes, bool ordered,
                                          const GemvCodesChip& chip) {
   const Form& f = kForms[form];
   if (f.pairs == 0) return plan_e2m1(s, form, chip);
@@ -300,7 +300,7 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledSpace& s, int form, int tok
 
 /// How few_codes shares a product: the way that takes least time, by what was measured on an H200. Memory gives every
 /// multiprocessor its share; a stage takes some time however small it is, as do each chain and each warp in it.
-std::optional<GemvCodesPlan> plan_few(const ScaledSpace& s, int number, const GemvCodesChip& chip) {
+std::optional<GemvCodesPlan> plan_few(const ScaledProblem& s, int number, const GemvCodesChip& chip) {
   constexpr int kMinStages = 4, kMaxStages = 16;  // fewer are slow
   constexpr int kMaxChains = 4096;                // sums of more do not fit, however they are shared
   // Multiprocessors come in groups of 8 that hold a cluster together; what a session has beside them may lie apart.
@@ -359,7 +359,7 @@ std::optional<GemvCodesPlan> plan_few(const ScaledSpace& s, int number, const Ge
 /// How gemm90_few_codes shares a product: in as few rounds of tiles as its warpgroups allow, each tile as small as
 /// makes the work of all multiprocessors the same. What counts is how many rounds there are, then how many stages the
 /// warpgroups of a tile multiply; between tiles of 32, 64 and 128 of many tokens, the time of these.
-std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const GemvCodesChip& chip) {
+std::optional<GemvCodesPlan> plan_few90(const ScaledProblem& s, int number, const GemvCodesChip& chip) {
   constexpr int64_t kMinRows = 8, kManyColumns = 32, kMostTiles = int64_t{1} << 30;
   constexpr int64_t kFewRows = 64, kAhead = 1024, kAheadOfMany = 512;  // bytes
   constexpr double kStart = 5.0;                                       // microseconds
@@ -414,14 +414,14 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledSpace& s, int number, const 
 
 /// Weights of `row_bytes` bytes, `rows` of them at a time; and tokens.
 jit::Boxes code_boxes(const ScaledProduct& p, int64_t row_bytes, int rows) {
-  return {read(p.b.data), row_boxes(DType::uint8, row_bytes, p.space.n, p.space.b.row, 128, rows)};
+  return {read(p.b.data), row_boxes(DType::uint8, row_bytes, p.problem.n, p.problem.b.row, 128, rows)};
 }
 jit::Boxes token_boxes(const ScaledProduct& p, int tokens) {
-  return {read(p.a.data), row_boxes(p.a.data.dtype(), p.space.k, p.space.m, p.space.a.row, 64, tokens)};
+  return {read(p.a.data), row_boxes(p.a.data.dtype(), p.problem.k, p.problem.m, p.problem.a.row, 64, tokens)};
 }
 
 void launch_few(const ScaledProduct& p, const GemvCodesPlan& plan) {
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   const DType dtype = p.a.data.dtype();
   jit::launch(few_set(plan).get(0, dtype), p.out.device(),
               {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes},
@@ -431,7 +431,7 @@ void launch_few(const ScaledProduct& p, const GemvCodesPlan& plan) {
 }
 
 void launch_few90(const ScaledProduct& p, const GemvCodesPlan& plan) {
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   const DType dtype = p.a.data.dtype();
   const jit::KernelSet& set = few90_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(plan.instance)];
   jit::launch(
@@ -445,7 +445,7 @@ void launch_few90(const ScaledProduct& p, const GemvCodesPlan& plan) {
 /// many weights that it fills the chip twice, and of gemm90_few_codes by their models.
 std::optional<DequantGemmPlan> plan_dequant(const ScaledProduct& p, const GemvCodesPlan& plan,
                                             const GemvCodesChip& chip) {
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   const Form& form = kForms[plan.form];
   const bool forward = (s.n == 1 || s.b.row > 0) && (s.m == 1 || s.a.row > 0);
   const bool halves = itemsize(p.a.data.dtype()) == 2;
@@ -475,7 +475,7 @@ GemvCodesChip gemv_codes_chip(const ScaledProduct& p) {
 std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvCodesChip& chip, bool one_order) {
   constexpr int64_t kMax = int64_t{1} << 30;
   constexpr int64_t kManyRows = 64;  // of weights on a multiprocessor: gemm90_few_codes is as fast for one row of a
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   if (s.experts != 0 || s.k == 0 || std::max({s.m, s.n, s.k}) > kMax) return std::nullopt;
   // Where one order is wanted, a row is judged as the matrix it may be a slice of.
   const auto rows_lie_well = [&](const Array& x, const ScaledOperand& o, int64_t rows) {
@@ -555,10 +555,10 @@ bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
         set_for(plan->form, plan->tokens, plan->rounds, plan->ordered).get(0, p.a.data.dtype()), p.out.device(),
         {.grid_x = plan->grid, .block_x = plan->block, .shared_bytes = plan->shared_bytes, .overlaps = plan->overlaps},
         write(p.out), read(p.a.data), read_if(p.a.scale), read(p.b.data), read_if(p.b.scale), read_if(p.b.zero),
-        read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale), p.space, more...);
+        read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale), p.problem, more...);
   };
   if (plan->tokens == 1) {
-    const int n = static_cast<int>(p.space.n), grid = static_cast<int>(plan->grid);
+    const int n = static_cast<int>(p.problem.n), grid = static_cast<int>(plan->grid);
     if (kForms[plan->form].pairs == 0)
       launch(GemvE2m1Share{.share = n / grid, .extra = n % grid, .rounds = plan->rounds});
     else

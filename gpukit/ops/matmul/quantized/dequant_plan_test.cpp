@@ -37,10 +37,10 @@ ScaledProduct product(DType x, DType w, int64_t n, int64_t k, int64_t group, boo
   p.b.data = Array::empty({n, is_packed(w) ? k / 2 : k}, w, kCpu);
   p.b.scale = Array::empty(blocks, w == DType::float4_e2m1 ? DType::float8_e4m3 : DType::float32, kCpu);
   if (zero) p.b.zero = Array::empty(blocks, DType::int8, kCpu);
-  p.space = {};
-  p.space.m = 1, p.space.n = n, p.space.k = k;
-  p.space.a = operand(p.a, {1, 1, k});
-  p.space.b = operand(p.b, {1, n, k});
+  p.problem = {};
+  p.problem.m = 1, p.problem.n = n, p.problem.k = k;
+  p.problem.a = operand(p.a, {1, 1, k});
+  p.problem.b = operand(p.b, {1, n, k});
   return p;
 }
 bool planned(const ScaledProduct& p) { return plan_gemv_codes(p, kHopper, false).has_value(); }
@@ -69,22 +69,22 @@ TEST(GemvCodes, LeavesOtherLayouts) {
   const auto int8 = [] { return product(DType::bfloat16, DType::int8, 300, 640, 0); };
   ASSERT_TRUE(planned(int8()));
   ScaledProduct p = int8();
-  p.space.m = 2, p.space.a.row = 644;
+  p.problem.m = 2, p.problem.a.row = 644;
   EXPECT_FALSE(planned(p));
-  p.space.m = 1;
+  p.problem.m = 1;
   EXPECT_TRUE(planned(p));
   EXPECT_FALSE(plan_gemv_codes(p, kHopper, true).has_value());
   p = int8();
-  p.space.experts = 4;
+  p.problem.experts = 4;
   EXPECT_FALSE(planned(p));
   p = int8();
-  p.space.b.k = 300, p.space.b.row = 1;
+  p.problem.b.k = 300, p.problem.b.row = 1;
   EXPECT_FALSE(planned(p));
   p = int8();
-  p.space.b.row = 648;
+  p.problem.b.row = 648;
   EXPECT_FALSE(planned(p));
   p = int8();
-  p.space.a.k = 2;
+  p.problem.a.k = 2;
   EXPECT_FALSE(planned(p));
   p = int8();
   p.a.data = p.a.data.narrow(1, 1, 639);
@@ -97,19 +97,19 @@ TEST(GemvCodes, LeavesOtherLayouts) {
   // Rows of scales that are no whole words.
   EXPECT_FALSE(planned(product(DType::bfloat16, DType::float4_e2m1, 300, 672, 16)));
   p = product(DType::bfloat16, DType::int4, 300, 640, 64, true);
-  p.space.b.zero.row = 16;
+  p.problem.b.zero.row = 16;
   EXPECT_FALSE(planned(p));
   p = product(DType::bfloat16, DType::int4, 300, 640, 64);
-  p.space.b.scale.column = 300, p.space.b.scale.row = 1;
+  p.problem.b.scale.column = 300, p.problem.b.scale.row = 1;
   EXPECT_FALSE(planned(p));
 }
 
 TEST(GemvCodes, TakesScalesOfBlocksOnBothSides) {
   for (int64_t group : {0, 128}) {
     ScaledProduct p = product(DType::float8_e4m3, DType::float8_e4m3, 300, 640, group, false, group == 0 ? 1 : 128);
-    p.space.a.has_scale = 1;
+    p.problem.a.has_scale = 1;
     EXPECT_TRUE(planned(p));
-    p.space.a.scale.column = 1, p.space.a.scale.column_shift = 7;
+    p.problem.a.scale.column = 1, p.problem.a.scale.column_shift = 7;
     EXPECT_EQ(planned(p), group == 128);
   }
 }
@@ -244,7 +244,7 @@ TEST(GemvCodes, MoreRowsTakeTiles) {
     int tokens;
   };
   for (const Row& row : {Row{1, 1}, Row{2, 16}, Row{16, 16}, Row{17, 64}, Row{64, 64}, Row{65, 64}, Row{4096, 64}}) {
-    p.space.m = row.m;
+    p.problem.m = row.m;
     for (const GemvCodesChip& chip : {kBlackwell, kAda}) {
       EXPECT_EQ(plan_gemv_codes(p, chip, true)->blocks, 0);
       const GemvCodesPlan plan = *plan_gemv_codes(p, chip, false);
@@ -260,13 +260,13 @@ TEST(GemvCodes, MoreRowsTakeTiles) {
   }
   // Two rows of codes go elsewhere.
   p = product(DType::float8_e4m3, DType::float8_e4m3, 300, 640, 0);
-  p.space.m = 2;
+  p.problem.m = 2;
   EXPECT_FALSE(planned(p));
-  p.space.m = 1;
+  p.problem.m = 1;
   EXPECT_FALSE(plan_gemv_codes(p, kHopper, true).has_value());
   // 64 rows of packed codes at once need more than a small chip has.
   p = product(DType::bfloat16, DType::int4, 300, 640, 32);
-  p.space.m = 64;
+  p.problem.m = 64;
   EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->tokens, 64);
   EXPECT_EQ(plan_gemv_codes(p, kAda, false)->tokens, 16);
   EXPECT_EQ(plan_gemv_codes(p, kAda, false)->grid, 5u * 4);
@@ -280,7 +280,7 @@ TEST(GemvCodes, FewRowsTakeClusters) {
     int tokens;
   };
   for (const Row& row : {Row{1, 8}, Row{8, 8}, Row{9, 16}, Row{17, 32}, Row{32, 32}}) {
-    p.space.m = row.m;
+    p.problem.m = row.m;
     const GemvCodesPlan plan = *plan_gemv_codes(p, kHopper, true);
     EXPECT_EQ(plan.tokens, row.tokens);
     EXPECT_EQ(plan.blocks, 4);
@@ -288,9 +288,9 @@ TEST(GemvCodes, FewRowsTakeClusters) {
     EXPECT_EQ(plan.grid, 4u * 29);
     EXPECT_EQ(plan.block, static_cast<unsigned>(few_threads(row.tokens, false)));
   }
-  p.space.m = 1;
+  p.problem.m = 1;
   EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->blocks, 0);
-  p.space.m = 33;
+  p.problem.m = 33;
   EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->blocks, 0);
 }
 
@@ -303,7 +303,7 @@ TEST(GemvCodes, FewRowsFitTheKernel) {
           for (int64_t m : {2, 16, 32}) {
             const bool packed = w != DType::float8_e4m3;
             ScaledProduct p = product(DType::bfloat16, w, n, k, packed ? 32 : 128, false, packed ? 1 : 128);
-            p.space.m = m;
+            p.problem.m = m;
             const auto plan = plan_gemv_codes(p, {sms, 232448, 9}, false);
             ASSERT_TRUE(plan.has_value());
             if (plan->blocks == 0) {  // no room for the registers
@@ -354,7 +354,7 @@ TEST(GemvCodes, RowsByBytesTakeWgmma) {
                           Case{256, 4096, 14336, 128, 63, 1, 1, 132, 56},
                           Case{1024, 8192, 8192, 128, 125, 2, 1, 528, 32}, Case{100, 300, 640, 32, 10, 1, 2, 120, 2}}) {
       ScaledProduct p = product(DType::bfloat16, w, c.n, c.k, 0);
-      p.space.m = c.m;
+      p.problem.m = c.m;
       const GemvCodesPlan plan = *plan_gemv_codes(p, kHopper, false);
       EXPECT_GE(plan.instance, 0);
       EXPECT_EQ(plan.tokens, c.tokens);
@@ -395,7 +395,7 @@ TEST(GemvCodes, RowsByBytesFitTheKernel) {
       for (int64_t k : {16, 128, 640, 3584, 29568, 102400})
         for (int64_t m : {2, 8, 9, 16, 17, 32, 33, 64, 100, 4096}) {
           ScaledProduct p = product(DType::bfloat16, DType::int8, n, k, 0);
-          p.space.m = m;
+          p.problem.m = m;
           const GemvCodesPlan plan = *plan_gemv_codes(p, {sms, 232448, 9}, false);
           ASSERT_GE(plan.instance, 0);
           const FewCodes90& few = plan.few;

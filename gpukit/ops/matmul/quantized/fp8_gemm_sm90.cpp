@@ -72,7 +72,7 @@ bool rows_fit(const Array& x, int64_t stride_bytes) {
 }
 
 /// Sizes of `rows` by `columns` of the kernel.
-Gemm90Space space_of(int64_t rows, int64_t columns, int64_t k, int64_t row_tiles, int64_t out_m, int64_t out_n) {
+Gemm90Problem problem_of(int64_t rows, int64_t columns, int64_t k, int64_t row_tiles, int64_t out_m, int64_t out_n) {
   return {.m = static_cast<int32_t>(rows),
           .n = static_cast<int32_t>(columns),
           .k = static_cast<int32_t>(k),
@@ -87,7 +87,7 @@ Gemm90Space space_of(int64_t rows, int64_t columns, int64_t k, int64_t row_tiles
 
 /// The weights are the rows of the kernel.
 void launch_few(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilogue& epilogue) {
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   const DType dtype = p.a.data.dtype();
   const int sm_count = runtime::current_sm_count(p.out.device());
   // The scales of blocks take as long for few weights as for those of a warpgroup.
@@ -103,9 +103,9 @@ void launch_few(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilo
                                  .overlaps = should_overlap(few.tiles, sm_count)};
   const jit::Boxes weights{read(p.b.data), row_boxes(dtype, s.k, s.n, s.b.row, slice, few.rows)};
   const jit::Boxes rows{read(p.a.data), row_boxes(dtype, s.k, s.m, s.a.row, slice, static_cast<int>(s.m))};
-  const Gemm90Space space = space_of(s.n, s.m, s.k, few.tiles, 1, s.out_m);
+  const Gemm90Problem problem = problem_of(s.n, s.m, s.k, few.tiles, 1, s.out_m);
   const auto launch = [&](const auto&... more) {
-    jit::launch(set.get(0, dtype), p.out.device(), config, weights, rows, write(p.out), read(p.b.data), space, few,
+    jit::launch(set.get(0, dtype), p.out.device(), config, weights, rows, write(p.out), read(p.b.data), problem, few,
                 more...);
   };
   if (blocked)
@@ -115,7 +115,7 @@ void launch_few(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilo
 }
 
 void launch_tiles(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilogue& epilogue) {
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   const DType dtype = p.a.data.dtype();
   const bool bias = p.bias.defined();
   const int sm_count = runtime::current_sm_count(p.out.device());
@@ -138,9 +138,9 @@ void launch_tiles(const ScaledProduct& p, int out, bool blocked, const Gemm90Epi
   const jit::Boxes a{read(p.a.data), row_boxes(dtype, s.k, s.m, s.a.row, tile.slice(), kRows)};
   const jit::Boxes b{read(p.b.data), row_boxes(dtype, s.k, s.n, s.b.row, tile.slice(), tile.columns)};
   const jit::Boxes result{write(p.out), row_boxes(p.out.dtype(), s.n, s.m, s.out_m, tile.box_bytes() / out_bytes, 64)};
-  const Gemm90Space space = space_of(s.m, s.n, s.k, ceil_div(s.m, kRows), s.out_m, 1);
+  const Gemm90Problem problem = problem_of(s.m, s.n, s.k, ceil_div(s.m, kRows), s.out_m, 1);
   const auto launch = [&](const auto&... more) {
-    jit::launch(set.get(0, dtype), p.out.device(), config, a, b, result, write(p.out), space, more...);
+    jit::launch(set.get(0, dtype), p.out.device(), config, a, b, result, write(p.out), problem, more...);
   };
   if (blocked)
     launch(read(p.a.scale), read(p.b.scale), s.a.scale.row, s.b.scale.row);
@@ -160,7 +160,7 @@ Scales scales_of(const ScaledOperand& o, int block_row_shift) {
 }
 
 std::optional<ScaledGemm90Plan> plan_scaled_gemm90(const ScaledProduct& p) {
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
   if (p.out.context().properties().sm_major != 9 || s.experts != 0 || p.out_scale.defined()) return std::nullopt;
   if (s.a.code != s.b.code || (s.a.code != Code::float8_e4m3 && s.a.code != Code::float8_e5m2)) return std::nullopt;
@@ -188,7 +188,7 @@ std::optional<ScaledGemm90Plan> plan_scaled_gemm90(const ScaledProduct& p) {
 
 void launch_scaled_gemm90(const ScaledProduct& p, const ScaledGemm90Plan& plan) {
   const Gemm90Epilogue epilogue{
-      .alpha = p.space.alpha, .activation = ActivationCode::none, .scale_m = plan.scale_m, .scale_n = plan.scale_n};
+      .alpha = p.problem.alpha, .activation = ActivationCode::none, .scale_m = plan.scale_m, .scale_n = plan.scale_n};
   if (plan.swap_ab)
     launch_few(p, plan.out, plan.blocked, epilogue);
   else

@@ -31,7 +31,7 @@ struct FewScales {
   int zeros[kZero ? kWords : 1];
 
   /// `row` is the first of the warp's 16.
-  GPUKIT_DEVICE void fetch(const void* scale, const int8_t* zero, const ScaledSpace& s, int64_t row, int k) {
+  GPUKIT_DEVICE void fetch(const void* scale, const int8_t* zero, const ScaledProblem& s, int64_t row, int k) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const uint32_t* const from = static_cast<const uint32_t*>(scale);
     if constexpr (!is_packed_code<W>) {
@@ -93,7 +93,7 @@ template <typename W, typename X, int kTokens, int kGroup, bool kZero, int kBloc
 __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, is_packed_code<W>), 1)
     few_codes(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out, const void* x_scale,
               const void* scale, const int8_t* zero, const float* tensor_scale, const void* bias,
-              const float* out_scale, const __grid_constant__ ScaledSpace s, const FewShare share) {
+              const float* out_scale, const __grid_constant__ ScaledProblem s, const FewShare share) {
   using Format = Weights<W, X>;
   constexpr bool kPacked = is_packed_code<W>, kPromote = !is_e2m1<W>;
   constexpr int kSteps = Format::kSteps, kStageK = 64 * kSteps, kColumnTiles = kTokens / 8;

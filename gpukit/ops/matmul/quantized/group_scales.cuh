@@ -36,7 +36,7 @@ struct GroupScales {
   uint32_t more[kCodes || kZero ? 2 : 1];  // zero points; the second pair of scales
 
   /// `row`: of the warp's first weight. Words past the end of k are zeros.
-  GPUKIT_DEVICE void fetch(const void* scale, const int8_t* zero, const ScaledSpace& s, int64_t row, int k) {
+  GPUKIT_DEVICE void fetch(const void* scale, const int8_t* zero, const ScaledProblem& s, int64_t row, int k) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {

@@ -168,7 +168,7 @@ template <typename X, int kGroup>
 __global__ void __launch_bounds__(kGemvE2m1Warps * 32, 1)
     gemv_e2m1(void* out, const X* x, const void* x_scale, const packed_e2m1* w, const void* scale, const int8_t*,
               const float* tensor_scale, const void* bias, const float* out_scale,
-              const __grid_constant__ ScaledSpace s, const __grid_constant__ GemvE2m1Share rows) {
+              const __grid_constant__ ScaledProblem s, const __grid_constant__ GemvE2m1Share rows) {
   static_assert(kGroup == 16 || kGroup == 32, "blocks of 16 or 32");
   using Tile = E2m1Tile<X, kGroup>;
   constexpr int kRows = kGemvE2m1Rows, kStages = kGemvE2m1Stages, kStageBytes = gemv_e2m1_stage_bytes(kGroup);

@@ -48,7 +48,7 @@ constexpr int64_t kWholeRows = 32;  // more are taken apart once for all blocks
 /// Judged alike for every number of rows: the product has other bits than those of other kernels.
 bool is_parted(const ScaledProduct& p, const GemvCodesChip& chip) {
   constexpr int64_t kMax = int64_t{1} << 30, kMaxK = int64_t{1} << 24, kGranuleBytes = 16;
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   const bool short_out = s.out == Code::bfloat16 || s.out == Code::float16;
   if (chip.sm_major != 9 || !short_out || s.experts != 0 || std::max(s.m, s.n) > kMax) return false;
   if (p.a.data.dtype() != DType::bfloat16 || s.b.code != Code::float8_e4m3) return false;
@@ -71,7 +71,7 @@ PartsRoom room_of(const PartsPlan& plan, int64_t k) {
 }
 
 /// Tokens in so many groups: both halves of a chain of each.
-jit::Boxes token_groups(const Array& x, const ScaledSpace& s, int groups) {
+jit::Boxes token_groups(const Array& x, const ScaledProblem& s, int groups) {
   constexpr int64_t kBytes = 2, kHalf = Parts90::kChain / 2;
   driver::BoxLayout l;
   l.dtype = x.dtype();
@@ -90,7 +90,7 @@ jit::Boxes token_groups(const Array& x, const ScaledSpace& s, int groups) {
 /// How an instance shares `m` rows, and a model of its time, in cycles of a multiprocessor: of an H200, and only as
 /// good as it takes to choose between instances. Memory gives every multiprocessor its share; a chain takes some time
 /// however small it is, as do its tokens, its weights and the tensor cores.
-std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledSpace& s, const GemvCodesChip& chip,
+std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledProblem& s, const GemvCodesChip& chip,
                                        double* time) {
   constexpr int kGroupedMultiprocessors = 8;  // hold a cluster together; what a session has beside them may lie apart
   constexpr int64_t kMinRows = 8, kMostTiles = int64_t{1} << 28;
@@ -141,7 +141,7 @@ std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledSpace&
 
 }  // namespace
 
-bool is_parted_by_default(const ScaledSpace& s) {
+bool is_parted_by_default(const ScaledProblem& s) {
   // One row by 16 million weights took longer than by gemv_codes. A multiprocessor of an H200 has up to 144 rows of
   // weights in one round, or up to 224 at some cost: 32 rows by 218 of these were faster than by gemm90_few_codes, by
   // 167 slower.
@@ -151,7 +151,7 @@ bool is_parted_by_default(const ScaledSpace& s) {
 }
 
 std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCodesChip& chip, bool room) {
-  const ScaledSpace& s = product.space;
+  const ScaledProblem& s = product.problem;
   if (!is_parted(product, chip)) return std::nullopt;
   constexpr int64_t kStep = Parts90::kMaxTokens;
   const int64_t row_bytes = 2 * s.k + s.k / Parts90::kChain * 4;  // of codes and factors
@@ -176,7 +176,7 @@ bool has_parts_plan(const ScaledProduct& product) {
 }
 
 bool launch_parts(const ScaledProduct& product) {
-  const ScaledSpace& s = product.space;
+  const ScaledProblem& s = product.problem;
   const Device device = product.out.device();
   const GemvCodesChip chip = gemv_codes_chip(product);
   auto plan = plan_parts(product, chip, true);

@@ -88,7 +88,7 @@ GPUKIT_DEVICE void store_floats(uint32_t shared, float first, float second) {
 template <int kColumns, int kBlocks, bool kWhole>
 __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads, 1)
     gemm90_parts(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
-                 const float* token_factors, const void* scale, const void* bias, const __grid_constant__ ScaledSpace s,
+                 const float* token_factors, const void* scale, const void* bias, const __grid_constant__ ScaledProblem s,
                  const __grid_constant__ Parts90 p) {
   constexpr PartsForm90 kForm = {kColumns, kBlocks, kWhole};
   constexpr int kWays = kForm.ways(), kSets = kForm.sets(), kTotals = kColumns / 4;  // of a thread

@@ -28,7 +28,7 @@ std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCode
 
 /// Products that go this way where no kernel is asked for, a row alone under batch_invariant only. By k and n, so that
 /// it is the same for every number of rows.
-bool is_parted_by_default(const ScaledSpace& space);
+bool is_parted_by_default(const ScaledProblem& problem);
 
 /// Launches the product and gives true, or false where there is no plan for it.
 bool launch_parts(const ScaledProduct& product);

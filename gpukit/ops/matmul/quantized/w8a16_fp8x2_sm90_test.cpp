@@ -24,12 +24,12 @@ ScaledProduct product(int64_t m, int64_t n, int64_t k, DType x = DType::bfloat16
   ScaledProduct p;
   p.a.data = Array::empty({1, 1024}, x, kCpu);  // its memory is not looked at
   p.b.data = Array::empty({1, 1024}, w, kCpu);
-  p.space = {};
-  p.space.m = m, p.space.n = n, p.space.k = k;
-  p.space.a.row = p.space.b.row = k;
-  p.space.a.k = p.space.b.k = 1;
-  p.space.b.code = w == DType::float8_e4m3 ? Code::float8_e4m3 : Code::int8;
-  p.space.out = Code::bfloat16;
+  p.problem = {};
+  p.problem.m = m, p.problem.n = n, p.problem.k = k;
+  p.problem.a.row = p.problem.b.row = k;
+  p.problem.a.k = p.problem.b.k = 1;
+  p.problem.b.code = w == DType::float8_e4m3 ? Code::float8_e4m3 : Code::int8;
+  p.problem.out = Code::bfloat16;
   return p;
 }
 
@@ -47,15 +47,15 @@ TEST(Parts90, TakesBfloat16ByFloat8) {
       EXPECT_FALSE(planned(product(m, 300, 1152, DType::bfloat16, DType::int8)));
       for (int major : {8, 10, 12}) EXPECT_FALSE(planned(product(m, 300, 1152), {132, 232448, major}));
       ScaledProduct p = product(m, 300, 1152);
-      p.space.out = Code::float32;
+      p.problem.out = Code::float32;
       EXPECT_FALSE(planned(p));
-      p.space.out = Code::float16;
+      p.problem.out = Code::float16;
       EXPECT_TRUE(planned(p));
-      p.space.a.row = 1156;
+      p.problem.a.row = 1156;
       EXPECT_FALSE(planned(p));
-      p.space.a.row = 1160;
+      p.problem.a.row = 1160;
       EXPECT_TRUE(planned(p));
-      p.space.experts = 2;
+      p.problem.experts = 2;
       EXPECT_FALSE(planned(p));
     }
 }
@@ -63,7 +63,7 @@ TEST(Parts90, TakesBfloat16ByFloat8) {
 /// The same for every number of rows, as the product has bits of its own.
 TEST(Parts90, IsTheDefaultOfLargeLayers) {
   for (int64_t m : {1, 8, 4096}) {
-    const auto is_default = [&](int64_t n, int64_t k) { return cuda::is_parted_by_default(product(m, n, k).space); };
+    const auto is_default = [&](int64_t n, int64_t k) { return cuda::is_parted_by_default(product(m, n, k).problem); };
     for (const auto& [n, k] : {std::pair<int64_t, int64_t>{4096, 14336},
                                {18944, 3584},
                                {8192, 5860},

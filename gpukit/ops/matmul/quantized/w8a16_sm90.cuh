@@ -38,7 +38,7 @@ template <typename W, typename X, int Columns, int kChains, int kTaken, int kWar
 __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
     gemm90_few_codes(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
                      const void* x_scale, const void* scale, const void* bias, const float* out_scale,
-                     const __grid_constant__ ScaledSpace s, const __grid_constant__ FewCodes90 few) {
+                     const __grid_constant__ ScaledProblem s, const __grid_constant__ FewCodes90 few) {
   constexpr int kSlice = FewCodes90::kSlice, kSlices = kBytesChain / kSlice;
   constexpr int kBoxBytes = Columns * 128, kProduct = kChains * Columns;  // of tokens; columns of a product
   constexpr int kChainSteps = kBytesChain / 16, kSliceSteps = kSlice / 16, kBoxSteps = 4;

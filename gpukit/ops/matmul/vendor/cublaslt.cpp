@@ -54,7 +54,7 @@ std::optional<LtCompute> compute_of(const VendorFacts& f) {
 }
 
 /// The library knows matrices by columns: a result by rows is its transpose, b^T a^T.
-std::optional<driver::LtProblem> problem_of(const MatmulSpace& s, const VendorFacts& f, std::string* reason) {
+std::optional<driver::LtProblem> lt_problem_of(const MatmulProblem& s, const VendorFacts& f, std::string* reason) {
   const auto no = [&](const char* text) {
     *reason = text;
     return std::nullopt;
@@ -119,8 +119,8 @@ void submit(const char* op, const VendorPlan& plan, std::array<memory::Use, 6> u
 }
 
 /// float8 as a plain product of [m, k] by [k, n].
-MatmulSpace plain_space(const ScaledSpace& s) {
-  MatmulSpace plain = {};
+MatmulProblem plain_problem(const ScaledProblem& s) {
+  MatmulProblem plain = {};
   plain.m = s.m;
   plain.n = s.n;
   plain.k = s.k;
@@ -162,7 +162,7 @@ std::optional<VendorFormat> vendor_format(DType input, DType out, bool tf32) {
 
 bool vendor_preferred() { return env::prefer_cublaslt() || runtime::determinism() == env::Determinism::not_guaranteed; }
 
-bool vendor_wins(const MatmulSpace& s, VendorFormat format, const VendorChip& chip) {
+bool vendor_wins(const MatmulProblem& s, VendorFormat format, const VendorChip& chip) {
   if (chip.sm_major != 9 || chip.sm_minor != 0 || chip.sm_count != chip.all_sms) return false;
   if (s.batches != 1 || s.a_k != 1 || s.out_n != 1) return false;
   const Major b = s.b_k == 1 ? Major::k : s.b_n == 1 ? Major::mn : Major::any;
@@ -172,23 +172,23 @@ bool vendor_wins(const MatmulSpace& s, VendorFormat format, const VendorChip& ch
   });
 }
 
-std::optional<VendorPlan> plan_vendor(const MatmulSpace& space, const VendorFacts& facts, driver::Context& context,
+std::optional<VendorPlan> plan_vendor(const MatmulProblem& problem, const VendorFacts& facts, driver::Context& context,
                                       std::string* reason) {
-  const bool by_columns = space.out_n != 1 && space.out_m == 1 && space.n > 1;
+  const bool by_columns = problem.out_n != 1 && problem.out_m == 1 && problem.n > 1;
   VendorFacts given = facts;
   if (by_columns) std::swap(given.scales_a, given.scales_b);
-  std::optional<driver::LtProblem> problem = problem_of(by_columns ? transposed(space) : space, given, reason);
-  if (!problem) return std::nullopt;
+  std::optional<driver::LtProblem> lt_problem = lt_problem_of(by_columns ? transposed(problem) : problem, given, reason);
+  if (!lt_problem) return std::nullopt;
   const Device device = context.device();
   const int sm_count = runtime::current_sm_count(device);
-  if (sm_count != context.properties().sm_count) problem->sm_count = sm_count;
+  if (sm_count != context.properties().sm_count) lt_problem->sm_count = sm_count;
   VendorState* state = VendorState::of(context, reason);
   if (state == nullptr) {
     if (env::prefer_cublaslt())
       throw UnsupportedError("matrix product: PYGPUKIT_PREFER_CUBLASLT is set, but " + *reason);
     return std::nullopt;
   }
-  VendorPlan plan{state->product(*problem), by_columns, sm_count};
+  VendorPlan plan{state->product(*lt_problem), by_columns, sm_count};
   if (plan.product == nullptr) {
     *reason = "cuBLASLt " + driver::cublaslt().version + " has no algorithm for it";
     return std::nullopt;
@@ -206,17 +206,17 @@ void launch_vendor(const VendorPlan& plan, const Array& out, const Array& a, con
 }
 
 bool scaled_vendor_wins(const ScaledProduct& p) {
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   if (s.a.code != Code::float8_e4m3 || s.b.code != Code::float8_e4m3 || s.out != Code::bfloat16) return false;
   if (s.experts != 0 || p.bias.defined()) return false;
   const std::optional<LtScales> a = scales_of(s.a), b = scales_of(s.b);
   if (!a || a != b || *a == LtScales::none) return false;
   const VendorFormat format = *a == LtScales::rows ? VendorFormat::float8_row : VendorFormat::float8_tensor;
-  return vendor_wins(plain_space(s), format, vendor_chip(p.out.context())) && vendor_preferred();
+  return vendor_wins(plain_problem(s), format, vendor_chip(p.out.context())) && vendor_preferred();
 }
 
 std::optional<VendorPlan> plan_scaled_vendor(const ScaledProduct& p, std::string* reason) {
-  const ScaledSpace& s = p.space;
+  const ScaledProblem& s = p.problem;
   const auto no = [&](const char* text) {
     *reason = text;
     return std::nullopt;
@@ -228,7 +228,7 @@ std::optional<VendorPlan> plan_scaled_vendor(const ScaledProduct& p, std::string
   const std::optional<LtScales> a = scales_of(s.a), b = scales_of(s.b);
   if (!a || !b || (*a == LtScales::rows) != (*b == LtScales::rows))
     return no("scales must be for the tensor, or for rows of both operands");
-  return plan_vendor(plain_space(s),
+  return plan_vendor(plain_problem(s),
                      {.input = p.a.data.dtype(),
                       .out = p.out.dtype(),
                       .scales_a = *a,
@@ -241,7 +241,7 @@ void launch_scaled_vendor(const VendorPlan& plan, const ScaledProduct& p) {
   const Quantized &left = plan.swapped ? p.a : p.b, &right = plan.swapped ? p.b : p.a;
   submit("scaled_matmul", plan,
          {write(p.out), read(left.data), read(right.data), read_if(left.scale), read_if(right.scale)}, p.out.device(),
-         p.space.alpha);
+         p.problem.alpha);
 }
 
 void reset_vendor() { VendorState::reset(); }

@@ -37,7 +37,7 @@ VendorChip vendor_chip(const driver::Context& context);
 bool vendor_preferred();
 /// Whether the table (cublaslt_table.h, written by tools/make_vendor_table.py from bench/vendor) gives the product to
 /// cuBLASLt. Pure. It was measured on whole chips of sm_90: others, and sessions on a part of one, have our kernels.
-bool vendor_wins(const MatmulSpace& space, VendorFormat format, const VendorChip& chip);
+bool vendor_wins(const MatmulProblem& problem, VendorFormat format, const VendorChip& chip);
 /// The format of a product of plain arrays; nullopt: none of them.
 std::optional<VendorFormat> vendor_format(DType input, DType out, bool tf32);
 
@@ -59,7 +59,7 @@ struct VendorFacts {
 
 /// nullopt with its reason where cuBLASLt cannot serve: it is not there or has no algorithm. Throws CublasLtError, and
 /// UnsupportedError where PYGPUKIT_PREFER_CUBLASLT is set and it is not there.
-std::optional<VendorPlan> plan_vendor(const MatmulSpace& space, const VendorFacts& facts, driver::Context& context,
+std::optional<VendorPlan> plan_vendor(const MatmulProblem& problem, const VendorFacts& facts, driver::Context& context,
                                       std::string* reason);
 /// On the current stream. Throws OutOfMemoryError when there is no workspace, CublasLtError.
 void launch_vendor(const VendorPlan& plan, const Array& out, const Array& a, const Array& b);

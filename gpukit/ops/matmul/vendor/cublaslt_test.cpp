@@ -32,9 +32,9 @@ using testing::to_doubles;
 constexpr const char* kHeuristic = "cublasLtMatmulAlgoGetHeuristic";
 
 /// a and b [m, k] and [k, n], or stacks of them.
-MatmulSpace space_of(const Array& out, const Array& a, const Array& b) {
+MatmulProblem problem_of(const Array& out, const Array& a, const Array& b) {
   const int r = out.ndim();
-  MatmulSpace s = {};
+  MatmulProblem s = {};
   s.m = out.shape(-2);
   s.n = out.shape(-1);
   s.k = a.shape(-1);
@@ -79,7 +79,7 @@ class Vendor : public ::testing::Test {
   ~Vendor() override { reset_vendor(); }
 
   static void multiply(const Array& out, const Array& a, const Array& b) {
-    cuda::matmul(out, a, b, space_of(out, a, b), {.kernel = MatmulKernel::cublaslt});
+    cuda::matmul(out, a, b, problem_of(out, a, b), {.kernel = MatmulKernel::cublaslt});
   }
   static std::string refusal(const Array& out, const Array& a, const Array& b) {
     try {
@@ -125,10 +125,10 @@ TEST_F(Vendor, EveryTypeAndLayout) {
 
 TEST_F(Vendor, TF32OnlyWhenAsked) {
   const Array a = random_array({4, 4}, DType::float32, 1), out = Array::empty({4, 4}, DType::float32, kCpu);
-  const MatmulSpace space = space_of(out, a, a);
-  cuda::matmul(out, a, a, space, {.kernel = MatmulKernel::cublaslt});
+  const MatmulProblem problem = problem_of(out, a, a);
+  cuda::matmul(out, a, a, problem, {.kernel = MatmulKernel::cublaslt});
   EXPECT_EQ(lt.last_asked().compute, 68);
-  cuda::matmul(out, a, a, space, {.precision = MatmulPrecision::tf32, .kernel = MatmulKernel::cublaslt});
+  cuda::matmul(out, a, a, problem, {.precision = MatmulPrecision::tf32, .kernel = MatmulKernel::cublaslt});
   EXPECT_EQ(lt.last_asked().compute, 77);
 }
 
@@ -152,7 +152,7 @@ TEST_F(Vendor, ScaledProducts) {
     p.a = {a, rows ? rows_a : one_a};
     p.b = {b, rows ? rows_b : one_b};
     p.out = Array::empty({6, 4}, DType::bfloat16, kCpu);
-    ScaledSpace& s = p.space;
+    ScaledProblem& s = p.problem;
     s = {};
     s.m = 6;
     s.n = 4;
@@ -419,7 +419,7 @@ TEST_F(Vendor, ExplainNamesTheLibrary) {
   lt.set_workspace(2048);
   const Array a = random_array({4, 4}, DType::float32, 1), out = Array::empty({4, 4}, DType::float32, kCpu);
   const std::string text =
-      cuda::explain_matmul(a, a, DType::float32, space_of(out, a, a), {.kernel = MatmulKernel::cublaslt});
+      cuda::explain_matmul(a, a, DType::float32, problem_of(out, a, a), {.kernel = MatmulKernel::cublaslt});
   EXPECT_TRUE(text.starts_with("cuBLASLt 13.1.0, its first algorithm for ")) << text;
   EXPECT_TRUE(text.ends_with("2 KiB of workspace; the order of sums is the library's")) << text;
   EXPECT_EQ(lt.count("cublasLtMatmul"), 0);
@@ -427,8 +427,8 @@ TEST_F(Vendor, ExplainNamesTheLibrary) {
 
 TEST(VendorTable, TakesWhatWasMeasured) {
   constexpr VendorChip whole{9, 0, 132, 132};
-  const auto space = [](const VendorRow& row, int64_t m) {
-    MatmulSpace s = {};
+  const auto problem = [](const VendorRow& row, int64_t m) {
+    MatmulProblem s = {};
     s.m = m;
     s.n = row.n;
     s.k = row.k;
@@ -444,20 +444,20 @@ TEST(VendorTable, TakesWhatWasMeasured) {
   for (const VendorRow& row : kVendorTable) {
     ASSERT_LE(row.m_first, row.m_last);
     for (const int64_t m : {row.m_first, (row.m_first + row.m_last) / 2, row.m_last})
-      EXPECT_TRUE(vendor_wins(space(row, m), row.format, whole));
-    MatmulSpace s = space(row, row.m_first);
+      EXPECT_TRUE(vendor_wins(problem(row, m), row.format, whole));
+    MatmulProblem s = problem(row, row.m_first);
     EXPECT_FALSE(vendor_wins(s, row.format, {9, 0, 100, 132}));
     EXPECT_FALSE(vendor_wins(s, row.format, {10, 0, 132, 132}));
     s.batches = 2;
     EXPECT_FALSE(vendor_wins(s, row.format, whole));
-    s = space(row, row.m_first);
+    s = problem(row, row.m_first);
     s.n += 8;
     EXPECT_FALSE(vendor_wins(s, row.format, whole));
-    s = space(row, row.m_first);
+    s = problem(row, row.m_first);
     s.a_k = 2;
     EXPECT_FALSE(vendor_wins(s, row.format, whole));
   }
-  MatmulSpace other = space({VendorFormat::bfloat16, Major::k, 1, 1, 24, 40}, 3);
+  MatmulProblem other = problem({VendorFormat::bfloat16, Major::k, 1, 1, 24, 40}, 3);
   EXPECT_FALSE(vendor_wins(other, VendorFormat::bfloat16, whole));
 }
 
