@@ -64,7 +64,7 @@ void check_not_insisted(const ScaledProduct& product) {
 void scaled_matmul(const ScaledProduct& product) {
   const bool one_order = invariant();
   if (splits_rows(product, one_order) && launch_parts(product)) return;
-  if (product.kernel == MatmulKernel::automatic && launch_gemv_codes(product, one_order)) return;
+  if (product.kernel == MatmulKernel::automatic && launch_dequant_kernel(product, one_order)) return;
   if (const auto plan = plan_by_vendor(product, one_order)) return launch_scaled_vendor(*plan, product);
   if (launch_grouped90(product)) return;
   if (const auto plan = plan_scaled_gemm90(product)) return launch_scaled_gemm90(product, *plan);
@@ -77,7 +77,7 @@ std::string explain_scaled_matmul(const ScaledProduct& product) {
   if (splits_rows(product, one_order) && has_parts_plan(product))
     return "bfloat16 as two float8 numbers, wgmma by float8 weights (w8a16_fp8x2_sm90.cuh)";
   if (product.kernel == MatmulKernel::automatic)
-    if (const auto text = explain_gemv_codes(product, one_order)) return *text;
+    if (const auto text = explain_dequant_kernel(product, one_order)) return *text;
   if (const auto plan = plan_by_vendor(product, one_order)) return plan->str();
   if (const auto plan = plan_scaled_gemm90(product)) {
     const std::string scales = plan->blocked ? ", scales of blocks" : "";

@@ -191,7 +191,7 @@ TEST(ScaledMatmulOrder, OfTheCpu) {
 }
 
 /// Every format that few rows have kernels for.
-std::vector<Pair> few_row_pairs() {
+std::vector<Pair> small_row_pairs() {
   std::vector<Format> weights = {
       {DType::float8_e4m3},      {DType::float8_e4m3, kPerTensor}, {DType::float8_e4m3, {128, 128}}, {DType::int8},
       {DType::int8, kPerTensor}, {DType::float4_e2m1, {1, 16}},    {DType::float4_e2m1, {1, 32}}};
@@ -206,13 +206,13 @@ std::vector<Pair> few_row_pairs() {
   return pairs;
 }
 /// One row: of one round of threads or more, with and without an end inside a warp's part. More: both sizes of tiles.
-const std::vector<Size> kFewRowSizes = {{1, 1, 128},    {1, 3, 64},    {1, 33, 96},    {1, 131, 640},  {1, 261, 2176},
+const std::vector<Size> kSmallRowSizes = {{1, 1, 128},    {1, 3, 64},    {1, 33, 96},    {1, 131, 640},  {1, 261, 2176},
                                         {1, 5, 4128},   {1, 7, 8320},  {5, 131, 640},  {16, 71, 2176}, {17, 33, 96},
                                         {40, 33, 2176}, {64, 65, 256}, {130, 70, 2176}};
 
 TEST_P(ScaledMatmul, FewRowsMatchFloat64) {
-  for (const Size& s : kFewRowSizes)
-    for (const Pair& p : few_row_pairs()) {
+  for (const Size& s : kSmallRowSizes)
+    for (const Pair& p : small_row_pairs()) {
       const Quantized a = make(p.a, {s.m, s.k}, 1, device()), b = make(p.b, {s.n, s.k}, 2, device());
       const std::vector<double> expected = reference(exact(a), exact(b), s.m, s.n, s.k);
       for (DType out : {DType::float32, DType::float16, DType::bfloat16})
@@ -239,8 +239,8 @@ TEST_P(ScaledMatmul, OneRowOfManyColumns) {
 
 /// A row that is 1 at one place takes out a column, exactly.
 TEST_P(ScaledMatmul, FewRowsMeetTheirWeights) {
-  for (const Size& s : kFewRowSizes)
-    for (const Pair& p : few_row_pairs()) {
+  for (const Size& s : kSmallRowSizes)
+    for (const Pair& p : small_row_pairs()) {
       const Quantized b = make(p.b, {s.n, s.k}, 2, device());
       const std::vector<double> numbers = to_doubles(dequantize(b));
       for (int64_t first : {int64_t{0}, int64_t{37}, s.k / 2 + 5, s.k - 1}) {
@@ -259,13 +259,13 @@ TEST_P(ScaledMatmul, FewRowsMeetTheirWeights) {
 
 TEST_P(ScaledMatmul, FewRowsDoNotSeeOthers) {
   const int64_t n = 300, k = 640;
-  for (const Pair& p : few_row_pairs()) {
+  for (const Pair& p : small_row_pairs()) {
     const Quantized a = make(p.a, {150, k}, 1, device()), b = make(p.b, {n, k}, 2, device());
-    Quantized few = b;
-    few.data = b.data.narrow(0, 128, 5);
+    Quantized slice = b;
+    slice.data = b.data.narrow(0, 128, 5);
     const bool blocks = b.scale.ndim() > 0 && b.scale.shape(0) != n;
-    if (b.scale.ndim() > 0) few.scale = b.scale.narrow(0, blocks ? 1 : 128, blocks ? 1 : 5);
-    if (b.zero.defined()) few.zero = b.zero.narrow(0, 128, 5);
+    if (b.scale.ndim() > 0) slice.scale = b.scale.narrow(0, blocks ? 1 : 128, blocks ? 1 : 5);
+    if (b.zero.defined()) slice.zero = b.zero.narrow(0, 128, 5);
     const auto first = [&](int64_t rows) {
       Quantized part = a;
       part.data = a.data.narrow(0, 0, rows);
@@ -274,7 +274,7 @@ TEST_P(ScaledMatmul, FewRowsDoNotSeeOthers) {
     };
     for (int64_t m : {1, 5, 40, 150}) {
       if (m > 1 && !is_plain(p.a.dtype)) continue;  // more rows of codes have kernels that read other weights
-      EXPECT_EQ(bytes(scaled_matmul(first(m), few)), bytes(scaled_matmul(first(m), b).narrow(1, 128, 5)))
+      EXPECT_EQ(bytes(scaled_matmul(first(m), slice)), bytes(scaled_matmul(first(m), b).narrow(1, 128, 5)))
           << text(p) << " " << m;
     }
     // From 2 rows on, a row does not see the number of them.
@@ -291,10 +291,10 @@ TEST_P(ScaledMatmul, BitsDependOnRowAndColumnAlone) {
     const Array many = scaled_matmul(a, b);
     set_num_threads(0);
     EXPECT_EQ(bytes(many), one) << text(p);
-    Quantized few = a;
-    few.data = a.data.narrow(0, 77, 3);
-    if (a.scale.defined() && a.scale.ndim() > 0) few.scale = a.scale.narrow(0, 77, 3);
-    EXPECT_EQ(bytes(scaled_matmul(few, b)), bytes(many.narrow(0, 77, 3))) << text(p);
+    Quantized slice = a;
+    slice.data = a.data.narrow(0, 77, 3);
+    if (a.scale.defined() && a.scale.ndim() > 0) slice.scale = a.scale.narrow(0, 77, 3);
+    EXPECT_EQ(bytes(scaled_matmul(slice, b)), bytes(many.narrow(0, 77, 3))) << text(p);
   }
 }
 

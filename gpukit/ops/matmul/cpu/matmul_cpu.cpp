@@ -48,7 +48,7 @@ class Product {
   static_assert(sizeof(Sum) == sizeof(Packed));
 
   static constexpr int64_t kTaskWork = 1 << 20;  // multiply-adds that are worth another thread
-  static constexpr int64_t kFewSteps = 16;
+  static constexpr int64_t kStepsInPlace = 16;
 
   struct Matrices {
     Out* out;
@@ -94,7 +94,7 @@ class Product {
     Sum* const sums = sums_in_place() ? reinterpret_cast<Sum*>(x.out) : scratch.sums<Sum>();
     const int64_t stride = sums_in_place() ? s_.out_m : round_up(tile.columns, block_.columns);
     // Few steps at a time where b is read in place: whole rows of it pass, which memory likes.
-    const int64_t slice = reads_in_place(tile.rows) ? kFewSteps : scratch.depth * Sums<T>::kSteps;
+    const int64_t slice = reads_in_place(tile.rows) ? kStepsInPlace : scratch.depth * Sums<T>::kSteps;
     int64_t k = 0;
     do {
       const int64_t depth = std::min(slice, s_.k - k);

@@ -121,10 +121,10 @@ bool gemm80_has(DType input, DType out) {
 }
 
 Gemm80Plan plan_gemm80(const MatmulProblem& problem, DType dtype, bool a_aligned, bool b_aligned, int sm_count) {
-  constexpr int64_t kFewRows = 32;
+  constexpr int64_t kNarrow = 32;
   Gemm80Plan plan = {};
   // A swap makes columns of the output rows, which are stored together, and few columns few rows.
-  plan.swapped = problem.n <= kFewRows ? problem.m > kFewRows : problem.out_n != 1 && problem.out_m == 1 && problem.m > kFewRows;
+  plan.swapped = problem.n <= kNarrow ? problem.m > kNarrow : problem.out_n != 1 && problem.out_m == 1 && problem.m > kNarrow;
   const MatmulProblem s = plan.swapped ? transposed(problem) : problem;
   if (plan.swapped) std::swap(a_aligned, b_aligned);
 

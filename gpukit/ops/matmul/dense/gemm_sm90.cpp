@@ -157,34 +157,34 @@ const std::vector<jit::KernelSet> kernels = [] {
   return sets;
 }();
 
-/// Instances of gemm90_few for 16 bits; those `by_warps` are for tiles of few weights.
-struct FewInstance {
+/// Instances of gemm90_swap_ab for 16 bits; those `by_warps` are for tiles of few weights.
+struct SwapABInstance {
   int columns, depth;
   bool by_warps;
-  bool operator==(const FewInstance&) const = default;
+  bool operator==(const SwapABInstance&) const = default;
 };
-constexpr FewInstance kFewInstances[] = {{16, 4, false}, {16, 4, true},  {16, 2, false}, {32, 4, false},
+constexpr SwapABInstance kSwapABInstances[] = {{16, 4, false}, {16, 4, true},  {16, 2, false}, {32, 4, false},
                                          {32, 4, true},  {32, 2, false}, {64, 2, false}};
-/// What an instance of gemm90_few is made for: results of the inputs' dtype, of float32, or a layer.
-enum class FewEnd { same, wide, linear };
-std::vector<jit::KernelSet> make_few(FewEnd end) {
+/// What an instance of gemm90_swap_ab is made for: results of the inputs' dtype, of float32, or a layer.
+enum class SwapABEnd { same, wide, linear };
+std::vector<jit::KernelSet> make_swap_ab(SwapABEnd end) {
   std::vector<jit::KernelSet> sets;
-  for (const auto& [columns, depth, by_warps] : kFewInstances)
+  for (const auto& [columns, depth, by_warps] : kSwapABInstances)
     sets.emplace_back(
         "gpukit/ops/matmul/dense/gemm_sm90_swap_ab.cuh",
-        std::vector{(end == FewEnd::linear ? std::string("gpukit::gemm90_few_linear<{T}, ")
-                     : end == FewEnd::same ? std::string("gpukit::gemm90_few<{T}, {T}, ")
-                                           : std::string("gpukit::gemm90_few<{T}, float, ")) +
+        std::vector{(end == SwapABEnd::linear ? std::string("gpukit::gemm90_swap_ab_linear<{T}, ")
+                     : end == SwapABEnd::same ? std::string("gpukit::gemm90_swap_ab<{T}, {T}, ")
+                                           : std::string("gpukit::gemm90_swap_ab<{T}, float, ")) +
                     std::to_string(columns) + ", " + std::to_string(depth) + (by_warps ? ", true>" : ", false>")},
         std::vector{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
   return sets;
 }
-const std::vector<jit::KernelSet> few_kernels[] = {make_few(FewEnd::same), make_few(FewEnd::wide),
-                                                   make_few(FewEnd::linear)};
-const jit::KernelSet& few_kernel(FewEnd end, int columns, const Gemm90Few& few) {
-  const FewInstance wanted = {columns, few.depth, few.by_warps};
-  const auto* const at = std::find(kFewInstances, std::end(kFewInstances), wanted);
-  return few_kernels[static_cast<size_t>(end)][static_cast<size_t>(at - kFewInstances)];
+const std::vector<jit::KernelSet> swap_ab_kernels[] = {make_swap_ab(SwapABEnd::same), make_swap_ab(SwapABEnd::wide),
+                                                   make_swap_ab(SwapABEnd::linear)};
+const jit::KernelSet& swap_ab_kernel(SwapABEnd end, int columns, const Gemm90SwapAB& swap_ab) {
+  const SwapABInstance wanted = {columns, swap_ab.depth, swap_ab.by_warps};
+  const auto* const at = std::find(kSwapABInstances, std::end(kSwapABInstances), wanted);
+  return swap_ab_kernels[static_cast<size_t>(end)][static_cast<size_t>(at - kSwapABInstances)];
 }
 
 /// A stack of matrices in elements: `lane` is the axis that is not K.
@@ -303,26 +303,26 @@ bool suits(const Instance& i, int64_t rows, bool thin) {
 
 /// Weights in as few rounds of tiles as shared memory allows, as many for every multiprocessor. A tile has no fewer of
 /// them than columns, or those would come from the L2 more slowly than the weights from memory.
-Gemm90Few cut_weights(int columns, int depth, const Gemm90Weights& weights, int64_t k, int sm_count, int least) {
-  constexpr int64_t kAhead = 1024, kAheadOfFew = 2048, kGranule = 4, kFewest = 32;  // bytes, weights
+Gemm90SwapAB cut_weights(int columns, int depth, const Gemm90Weights& weights, int64_t k, int sm_count, int least) {
+  constexpr int64_t kAhead = 1024, kAheadOfNarrowTiles = 2048, kGranule = 4, kMostByWarps = 32;  // bytes, weights
   const auto round_up = [&](int64_t rows) { return ceil_div(rows, kGranule) * kGranule; };
   const int64_t all = weights.count * weights.batches;
-  const int64_t rounds = ceil_div(all, int64_t{sm_count} * Gemm90Few::kMaxRows);
+  const int64_t rounds = ceil_div(all, int64_t{sm_count} * Gemm90SwapAB::kMaxRows);
   const int64_t most = round_up(std::max<int64_t>(std::max(columns, least), ceil_div(all, sm_count * rounds)));
   const int64_t tiles = ceil_div(weights.count, most);
 
-  Gemm90Few few = {};
-  few.rows = static_cast<int32_t>(round_up(ceil_div(weights.count, tiles)));
-  few.by_warps = weights.element_bytes == 2 && few.rows <= kFewest && columns <= kFewest;
-  few.depth = depth;
-  few.stages = std::min(Gemm90Few::kMaxStages, (Gemm90Few::kShared - few.extra_bytes()) / few.stage_bytes(columns));
-  few.tiles = static_cast<int32_t>(tiles);
-  few.fills = static_cast<int32_t>(ceil_div(k, depth * Gemm90Few::slice(weights.element_bytes)));
-  few.ahead =
-      static_cast<int32_t>(std::min(k * weights.element_bytes, few.rows <= 64 ? kAheadOfFew : kAhead) / 16 * 16);
-  few.line = weights.line;
-  few.batch = weights.batch;
-  return few;
+  Gemm90SwapAB swap_ab = {};
+  swap_ab.rows = static_cast<int32_t>(round_up(ceil_div(weights.count, tiles)));
+  swap_ab.by_warps = weights.element_bytes == 2 && swap_ab.rows <= kMostByWarps && columns <= kMostByWarps;
+  swap_ab.depth = depth;
+  swap_ab.stages = std::min(Gemm90SwapAB::kMaxStages, (Gemm90SwapAB::kShared - swap_ab.extra_bytes()) / swap_ab.stage_bytes(columns));
+  swap_ab.tiles = static_cast<int32_t>(tiles);
+  swap_ab.fills = static_cast<int32_t>(ceil_div(k, depth * Gemm90SwapAB::slice(weights.element_bytes)));
+  swap_ab.ahead =
+      static_cast<int32_t>(std::min(k * weights.element_bytes, swap_ab.rows <= 64 ? kAheadOfNarrowTiles : kAhead) / 16 * 16);
+  swap_ab.line = weights.line;
+  swap_ab.batch = weights.batch;
+  return swap_ab;
 }
 
 }  // namespace
@@ -331,12 +331,12 @@ void force_gemm90_tile(int rows, int columns, bool swapped, int blocks) {
   forced_tile.store(rows == 0 ? 0 : tile_key(rows, columns, swapped, blocks), std::memory_order_relaxed);
 }
 
-Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count, int least) {
-  const int columns = *std::find_if(kGemm90FewColumns, std::end(kGemm90FewColumns), [&](int c) { return rows <= c; });
-  const Gemm90Few deep = cut_weights(columns, Gemm90Few::kDeep, weights, k, sm_count, least);
+Gemm90SwapABPlan plan_gemm90_swap_ab(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count, int least) {
+  const int columns = *std::find_if(kGemm90SwapABColumns, std::end(kGemm90SwapABColumns), [&](int c) { return rows <= c; });
+  const Gemm90SwapAB deep = cut_weights(columns, Gemm90SwapAB::kDeep, weights, k, sm_count, least);
   // The deeper a stage, the fewer waits; but memory is kept busy by several of them. Sums of slices are waited for at
   // the end of every stage of float8, where depth counts more. 64 columns of 16 bits have no deep instance.
-  const bool fits = columns <= 32 && deep.stage_bytes(columns) <= Gemm90Few::kShared / 5;
+  const bool fits = columns <= 32 && deep.stage_bytes(columns) <= Gemm90SwapAB::kShared / 5;
   if (weights.element_bytes == 1 || fits) return {columns, deep};
   return {columns, cut_weights(columns, 2, weights, k, sm_count, least)};
 }
@@ -367,7 +367,7 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
                      (problem.batches == 1 || fits_engine(*out_batch, out_bytes));
 
   const bool thin = boxes && a.lanes <= kThin && !*turn_a,
-             few = thin && (*types == Types::same || *types == Types::wide) && !*turn_b;
+             swap_ab = thin && (*types == Types::same || *types == Types::wide) && !*turn_b;
   const int forced = forced_tile.load(std::memory_order_relaxed);
   const auto fastest = [&] {
     int best = -1;
@@ -397,18 +397,18 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
 
   Gemm90Plan plan = {};
   Instance chosen;
-  if (few) {
-    const Gemm90FewPlan cut =
-        plan_gemm90_few(a.lanes, {b.lanes, b.lane_stride, b.batch_stride, problem.batches, static_cast<int>(bytes)},
+  if (swap_ab) {
+    const Gemm90SwapABPlan cut =
+        plan_gemm90_swap_ab(a.lanes, {b.lanes, b.lane_stride, b.batch_stride, problem.batches, static_cast<int>(bytes)},
                         problem.k, facts.sm_count);
-    plan.few = cut.few;
-    chosen = {*types, plan.few.rows, cut.columns, false, false, Store::elements, 0};
+    plan.swap_ab = cut.swap_ab;
+    chosen = {*types, plan.swap_ab.rows, cut.columns, false, false, Store::elements, 0};
   } else {
     plan.instance = fastest();
     if (plan.instance < 0) return std::nullopt;
     chosen = kInstances[plan.instance];
   }
-  const bool swap = few || chosen.store == Store::turned_boxes;
+  const bool swap = swap_ab || chosen.store == Store::turned_boxes;
   plan.swapped = flipped != swap;
   plan.tile = {chosen.rows, chosen.columns, static_cast<int>(bytes), static_cast<int>(out_bytes), chosen.store};
   plan.turn_a = chosen.turn_a;
@@ -422,7 +422,7 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
   const int slice = plan.tile.slice();
   plan.a = layout(a, chosen.turn_a, problem.k, problem.batches, facts.input, slice, chosen.rows);
   plan.b = layout(b, chosen.turn_b, problem.k, problem.batches, facts.input, slice,
-                  few ? static_cast<int>(b.lanes) : chosen.columns / chosen.blocks);
+                  swap_ab ? static_cast<int>(b.lanes) : chosen.columns / chosen.blocks);
   // A cluster walks over as many tiles below each other as it has blocks.
   const int64_t row_tiles = ceil_div(a.lanes, chosen.rows * chosen.blocks);
   const int64_t tiles = row_tiles * chosen.blocks * ceil_div(b.lanes, chosen.columns);
@@ -430,7 +430,7 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
   plan.blocks = chosen.blocks;
   plan.grid =
       static_cast<unsigned>(std::min<int64_t>(tiles * problem.batches, blocks_at_once(chosen.blocks, facts.sm_count)));
-  plan.overlaps = should_overlap(tiles * problem.batches, facts.sm_count) && (few || gemm90_overlaps(plan.tile, problem.k));
+  plan.overlaps = should_overlap(tiles * problem.batches, facts.sm_count) && (swap_ab || gemm90_overlaps(plan.tile, problem.k));
   plan.problem = {.m = static_cast<int32_t>(a.lanes),
                 .n = static_cast<int32_t>(b.lanes),
                 .k = static_cast<int32_t>(problem.k),
@@ -468,9 +468,9 @@ const std::optional<Gemm90Plan>& cached_plan_gemm90(const MatmulProblem& problem
 
 std::string Gemm90Plan::str() const {
   const auto along = [](bool turn, const char* lane) { return turn ? lane : "k"; };
-  return (few.by_warps ? "mma by warps " : "wgmma ") + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) +
+  return (swap_ab.by_warps ? "mma by warps " : "wgmma ") + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) +
          "x" + std::to_string(tile.slice()) + (swapped ? ", sides swapped" : "") + ", " +
-         std::to_string(few.rows > 0 ? few.stages : tile.stages()) + " stages, a along " + along(turn_a, "m") +
+         std::to_string(swap_ab.rows > 0 ? swap_ab.stages : tile.stages()) + " stages, a along " + along(turn_a, "m") +
          ", b along " + along(turn_b, "n") + ", stored by " + (tile.store == Store::elements ? "element" : "box") +
          ", " + std::to_string(grid) + " blocks" + (blocks > 1 ? " in clusters of " + std::to_string(blocks) : "");
 }
@@ -486,9 +486,9 @@ bool fused_gemm90_overlaps(const Gemm90Tile& tile, int64_t k, int64_t tiles, int
 namespace {
 
 jit::LaunchConfig config_of(const Gemm90Plan& plan) {
-  const bool few = plan.few.rows > 0;
-  const int threads = few ? plan.few.threads() : plan.tile.threads();
-  const int shared = few ? plan.few.shared_bytes(plan.tile.columns) : plan.tile.shared_bytes();
+  const bool swap_ab = plan.swap_ab.rows > 0;
+  const int threads = swap_ab ? plan.swap_ab.threads() : plan.tile.threads();
+  const int shared = swap_ab ? plan.swap_ab.shared_bytes(plan.tile.columns) : plan.tile.shared_bytes();
   return {.grid_x = plan.grid,
           .block_x = static_cast<unsigned>(threads),
           .shared_bytes = static_cast<unsigned>(shared),
@@ -502,10 +502,10 @@ void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, con
   const Array& right = plan.swapped ? a : b;
   const jit::LaunchConfig config = config_of(plan);
   const jit::Boxes of_left{read(left), plan.a}, of_right{read(right), plan.b};
-  if (plan.few.rows > 0) {
-    const FewEnd end = out.dtype() == a.dtype() ? FewEnd::same : FewEnd::wide;
-    jit::launch(few_kernel(end, plan.tile.columns, plan.few).get(0, a.dtype()), out.device(), config, of_left, of_right,
-                write(out), read(left), plan.problem, plan.few);
+  if (plan.swap_ab.rows > 0) {
+    const SwapABEnd end = out.dtype() == a.dtype() ? SwapABEnd::same : SwapABEnd::wide;
+    jit::launch(swap_ab_kernel(end, plan.tile.columns, plan.swap_ab).get(0, a.dtype()), out.device(), config, of_left, of_right,
+                write(out), read(left), plan.problem, plan.swap_ab);
     return;
   }
   // Where elements are stored one by one the third map is not read; any will do.
@@ -514,11 +514,11 @@ void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, con
               results, write(out), plan.problem);
 }
 
-void launch_gemm90_few_linear(const Gemm90Plan& plan, const Array& out, const Array& input, const Array& weight,
+void launch_gemm90_swap_ab_linear(const Gemm90Plan& plan, const Array& out, const Array& input, const Array& weight,
                               const LinearSteps& steps, const Array& bias, const Array& residual) {
-  jit::launch(few_kernel(FewEnd::linear, plan.tile.columns, plan.few).get(0, input.dtype()), out.device(),
+  jit::launch(swap_ab_kernel(SwapABEnd::linear, plan.tile.columns, plan.swap_ab).get(0, input.dtype()), out.device(),
               config_of(plan), jit::Boxes{read(weight), plan.a}, jit::Boxes{read(input), plan.b}, write(out),
-              read(weight), plan.problem, plan.few, read_if(bias), read_if(residual), steps);
+              read(weight), plan.problem, plan.swap_ab, read_if(bias), read_if(residual), steps);
 }
 
 }  // namespace gpukit::cuda

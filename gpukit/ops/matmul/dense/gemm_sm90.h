@@ -13,10 +13,10 @@ namespace gpukit::cuda {
 
 /// An instance, how the operands go into it and the grid. `swapped`: a and b have changed sides, out is turned.
 struct Gemm90Plan {
-  int instance;  // of gemm90, unless few.rows > 0
+  int instance;  // of gemm90, unless swap_ab.rows > 0
   bool swapped;
   Gemm90Tile tile;
-  Gemm90Few few;
+  Gemm90SwapAB swap_ab;
   bool turn_a, turn_b;
   unsigned grid;
   int blocks;     // of a cluster, which load b for each other
@@ -34,11 +34,11 @@ bool gemm90_overlaps(const Gemm90Tile& tile, int64_t k);
 bool fused_gemm90_overlaps(const Gemm90Tile& tile, int64_t k, int64_t tiles, int sm_count);
 
 /// How gemm_sm90_swap_ab.cuh takes few rows: as so many columns, and how it cuts up the weights.
-struct Gemm90FewPlan {
-  int columns;  // of kGemm90FewColumns
-  Gemm90Few few;
+struct Gemm90SwapABPlan {
+  int columns;  // of kGemm90SwapABColumns
+  Gemm90SwapAB swap_ab;
 };
-inline constexpr int kGemm90FewColumns[] = {16, 32, 64};
+inline constexpr int kGemm90SwapABColumns[] = {16, 32, 64};
 
 /// Matrices of weights along K, in elements: `line` from one weight to the next, `batch` from one matrix.
 struct Gemm90Weights {
@@ -47,7 +47,7 @@ struct Gemm90Weights {
 };
 
 /// For up to 64 rows. As many tiles as if they had no fewer than `least` weights.
-Gemm90FewPlan plan_gemm90_few(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count, int least = 0);
+Gemm90SwapABPlan plan_gemm90_swap_ab(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count, int least = 0);
 
 /// What the plan depends on beside sizes and strides.
 struct Gemm90Facts {
@@ -67,9 +67,9 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
 /// The same, kept by each thread for the products it planned last.
 const std::optional<Gemm90Plan>& cached_plan_gemm90(const MatmulProblem& problem, const Gemm90Facts& facts);
 void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b);
-/// A layer of few rows, by a plan for input @ weight.T with few.rows > 0. Elements of bias are dense, as are rows of
+/// A layer of few rows, by a plan for input @ weight.T with swap_ab.rows > 0. Elements of bias are dense, as are rows of
 /// residual.
-void launch_gemm90_few_linear(const Gemm90Plan& plan, const Array& out, const Array& input, const Array& weight,
+void launch_gemm90_swap_ab_linear(const Gemm90Plan& plan, const Array& out, const Array& input, const Array& weight,
                               const LinearSteps& steps, const Array& bias, const Array& residual);
 
 }  // namespace gpukit::cuda

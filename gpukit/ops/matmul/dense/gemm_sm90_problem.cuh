@@ -64,7 +64,7 @@ struct Gemm90Tile {
 
 /// How few rows by many weights (gemm_sm90_swap_ab.cuh), all along K, are cut up: a tile has `rows` weights, and
 /// all rows of the other operand as columns. A stage is `depth` slices of K, as its instance says.
-struct Gemm90Few {
+struct Gemm90SwapAB {
   int32_t rows, depth, stages;
   int32_t tiles;        // of one matrix of weights
   int32_t fills;        // stages of a tile

@@ -17,7 +17,7 @@ namespace gpukit {
 
 /// Sums as they are. A thread has those of weights `first` and first + 8, and of two neighbouring columns of every
 /// eight.
-struct FewSums {
+struct SwapABSums {
   /// What a tile needs at its end, asked for at its start.
   template <int Columns>
   struct Operands {};
@@ -36,12 +36,12 @@ struct FewSums {
 };
 
 /// Column c of the Columns / 4 of a thread.
-GPUKIT_DEVICE int few_column(int c) { return c / 2 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + c % 2; }
+GPUKIT_DEVICE int swap_ab_column(int c) { return c / 2 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + c % 2; }
 
 /// Scales of the tensor or of rows, then a bias: those of Finish in its order, but scale_m is that of a column of the
 /// tile, scale_n and the bias those of a weight. 1 and -0 take the place of what is missing: they change nothing.
 template <typename Out>
-struct FewScales : FewSums {
+struct SwapABScales : SwapABSums {
   template <int Columns>
   struct Operands {
     float columns[Columns / 4], weights[2], all;
@@ -52,10 +52,10 @@ struct FewScales : FewSums {
   const float* scale_m;
   const float* scale_n;
 
-  GPUKIT_DEVICE FewScales(const Gemm90Epilogue& e, const Out* bias, const float* scale_m, const float* scale_n)
+  GPUKIT_DEVICE SwapABScales(const Gemm90Epilogue& e, const Out* bias, const float* scale_m, const float* scale_n)
       : e(e), bias(bias), scale_m(scale_m), scale_n(scale_n) {}
 
-  using FewSums::fetch;
+  using SwapABSums::fetch;
   template <int Columns>
   GPUKIT_DEVICE void fetch(Operands<Columns>& o, const Gemm90Problem& s, int first) const {
     const bool by_weight = scale_n != nullptr && e.scale_n != 0;
@@ -68,7 +68,7 @@ struct FewScales : FewSums {
     }
 #pragma unroll
     for (int c = 0; c < Columns / 4; ++c)
-      o.columns[c] = scale_m != nullptr ? scale_m[min(few_column(c), s.n - 1) * e.scale_m] : 1.0f;
+      o.columns[c] = scale_m != nullptr ? scale_m[min(swap_ab_column(c), s.n - 1) * e.scale_m] : 1.0f;
   }
   template <int Columns>
   GPUKIT_DEVICE void apply(float (&d)[Columns / 2], const Operands<Columns>& o) const {
@@ -81,12 +81,12 @@ struct FewScales : FewSums {
 };
 
 /// One scale for 128 of K of each column of the tile, and one for 128 weights and 128 of K: BlockScales, turned.
-struct FewBlocks : FewSums {
+struct SwapABBlocks : SwapABSums {
   const float* a;  // [columns, slices], rows `a_m` apart
   const float* b;  // [weights / 128, slices], rows `b_n` apart
   int64_t a_m, b_n;
 
-  GPUKIT_DEVICE FewBlocks(const float* a, const float* b, int64_t a_m, int64_t b_n) : a(a), b(b), a_m(a_m), b_n(b_n) {}
+  GPUKIT_DEVICE SwapABBlocks(const float* a, const float* b, int64_t a_m, int64_t b_n) : a(a), b(b), a_m(a_m), b_n(b_n) {}
 
   template <int Columns>
   struct Slice {
@@ -96,7 +96,7 @@ struct FewBlocks : FewSums {
     }
   };
 
-  using FewSums::fetch;
+  using SwapABSums::fetch;
   /// Past the end of K sums are 0, and -0 times that is what changes no total, be it -0.
   template <int Columns>
   GPUKIT_DEVICE void fetch(Slice<Columns>& slice, const Gemm90Problem& s, int first, int i) const {
@@ -104,13 +104,13 @@ struct FewBlocks : FewSums {
 #pragma unroll
     for (int h = 0; h < 2; ++h) slice.weights[h] = inside ? b[min(first + h * 8, s.m - 1) / 128 * b_n + i] : -0.0f;
 #pragma unroll
-    for (int c = 0; c < Columns / 4; ++c) slice.columns[c] = inside ? a[min(few_column(c), s.n - 1) * a_m + i] : 1.0f;
+    for (int c = 0; c < Columns / 4; ++c) slice.columns[c] = inside ? a[min(swap_ab_column(c), s.n - 1) * a_m + i] : 1.0f;
   }
 };
 
 /// The steps of a layer.
 template <typename T>
-struct FewLinear : FewSums {
+struct SwapABLinear : SwapABSums {
   template <int Columns>
   struct Operands {
     T bias[2], residual[Columns / 2];
@@ -119,17 +119,17 @@ struct FewLinear : FewSums {
   const T* bias;
   const T* residual;
 
-  GPUKIT_DEVICE FewLinear(const LinearSteps& e, const T* bias, const T* residual)
+  GPUKIT_DEVICE SwapABLinear(const LinearSteps& e, const T* bias, const T* residual)
       : e(e), bias(bias), residual(residual) {}
 
-  using FewSums::fetch;
+  using SwapABSums::fetch;
   template <int Columns>
   GPUKIT_DEVICE void fetch(Operands<Columns>& o, const Gemm90Problem& s, int first) const {
 #pragma unroll
     for (int h = 0; h < 2; ++h) o.bias[h] = bias != nullptr ? bias[min(first + h * 8, s.m - 1)] : store<T>(-0.0f);
 #pragma unroll
     for (int j = 0; j < Columns / 2; ++j) {
-      const int weight = min(first + j / 2 % 2 * 8, s.m - 1), column = min(few_column(j / 4 * 2 + j % 2), s.n - 1);
+      const int weight = min(first + j / 2 % 2 * 8, s.m - 1), column = min(swap_ab_column(j / 4 * 2 + j % 2), s.n - 1);
       o.residual[j] = residual != nullptr ? residual[column * e.residual_m + weight] : store<T>(-0.0f);
     }
   }
@@ -142,7 +142,7 @@ struct FewLinear : FewSums {
 
 /// The sums of a thread's weights up to `end`, from `row` on its warp's.
 template <typename Out, int Columns>
-GPUKIT_DEVICE void store_few(Out* out, const float (&d)[Columns / 2], const Gemm90Problem& s, int row, int end) {
+GPUKIT_DEVICE void store_swap_ab(Out* out, const float (&d)[Columns / 2], const Gemm90Problem& s, int row, int end) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if constexpr (sizeof(Out) == 2) {
     uint32_t pairs[Columns / 4];  // of weights, in column lane / 4 of eight
@@ -159,7 +159,7 @@ GPUKIT_DEVICE void store_few(Out* out, const float (&d)[Columns / 2], const Gemm
     const int first = row + lane / 4;
 #pragma unroll
     for (int j = 0; j < Columns / 2; ++j) {
-      const int column = few_column(j / 4 * 2 + j % 2), weight = first + j / 2 % 2 * 8;
+      const int column = swap_ab_column(j / 4 * 2 + j % 2), weight = first + j / 2 % 2 * 8;
       if (column < s.n && weight < end) out[column * s.out_n + weight] = d[j];
     }
   }
@@ -167,7 +167,7 @@ GPUKIT_DEVICE void store_few(Out* out, const float (&d)[Columns / 2], const Gemm
 
 /// A slice of 16-bit numbers as mma takes it, of 16 weights by all columns: four steps of 16 of K.
 template <int Columns>
-struct FewSlice {
+struct SwapABSlice {
   uint32_t weights[4][4], columns[4][Columns / 16][4];
 
   /// `x` and `y`: row 0 of both in a slice; rows are 128 swizzled bytes.
@@ -199,29 +199,29 @@ struct FewSlice {
 /// The whole of a block's work. A stage is kDepth slices of K. The first warpgroups multiply 64 weights each; the two
 /// warps after them load. kByWarps: a tile has at most 32 weights, and one or two warps instead multiply 16 each.
 template <typename T, typename Out, int Columns, int kDepth, bool kByWarps, typename F>
-GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, const T* weights, const Gemm90Problem& s,
-                                  const Gemm90Few& few, const F& finish) {
-  constexpr int kLoaders = Gemm90Few::kLoaders, kSlice = Gemm90Few::slice(sizeof(T)), kRowBytes = Columns * 128;
+GPUKIT_DEVICE void run_gemm90_swap_ab(const TileMap* a, const TileMap* b, Out* out, const T* weights, const Gemm90Problem& s,
+                                  const Gemm90SwapAB& swap_ab, const F& finish) {
+  constexpr int kLoaders = Gemm90SwapAB::kLoaders, kSlice = Gemm90SwapAB::slice(sizeof(T)), kRowBytes = Columns * 128;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
   const int warp = thread / 32, lane = thread % 32, loader = warp - (threads / 32 - kLoaders);
   const int consumers = kByWarps ? threads / 32 - kLoaders : threads / 128;  // warps or warpgroups
-  const auto batch_of = [&](int tile) { return s.batches == 1 ? 0 : tile / few.tiles; };
-  const auto row_of = [&](int tile, int batch) { return (tile - batch * few.tiles) * few.rows; };
+  const auto batch_of = [&](int tile) { return s.batches == 1 ? 0 : tile / swap_ab.tiles; };
+  const auto row_of = [&](int tile, int batch) { return (tile - batch * swap_ab.tiles) * swap_ab.rows; };
 
   let_next_start();
   // A map takes the copy engine as long to fetch as the first weights take: these are asked for meanwhile.
-  if (thread < few.rows && few.ahead > 0) {
+  if (thread < swap_ab.rows && swap_ab.ahead > 0) {
     const int tile = static_cast<int>(blockIdx.x), batch = batch_of(tile), row = row_of(tile, batch) + thread;
-    if (row < s.m) prefetch_bytes(weights + batch * few.batch + row * few.line, few.ahead);
+    if (row < s.m) prefetch_bytes(weights + batch * swap_ab.batch + row * swap_ab.line, swap_ab.ahead);
   }
 
-  const int weight_bytes = few.weight_bytes(), rows_at = kDepth * weight_bytes;  // of a slice; in a stage
+  const int weight_bytes = swap_ab.weight_bytes(), rows_at = kDepth * weight_bytes;  // of a slice; in a stage
   const int stage_bytes = kDepth * (weight_bytes + kRowBytes);
   extern __shared__ unsigned char shared[];
   const uint32_t base = (shared_address(shared) + 1023) & ~1023u;
-  const uint32_t full = base + few.stages * stage_bytes, empty = full + few.stages * 8;
+  const uint32_t full = base + swap_ab.stages * stage_bytes, empty = full + swap_ab.stages * 8;
   if (loader == 0) {
-    if (lane < few.stages) {
+    if (lane < swap_ab.stages) {
       barrier_init(full + lane * 8, 1);
       barrier_init(empty + lane * 8, consumers);
       barrier_publish();
@@ -234,12 +234,12 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
   }
   wait_for_previous();
 
-  const int tiles = few.tiles * s.batches;
+  const int tiles = swap_ab.tiles * s.batches;
   int stage = 0, phase = 0;
   const auto advance = [&](int by) {
     stage += by;
-    if (stage >= few.stages) {
-      stage -= few.stages;
+    if (stage >= swap_ab.stages) {
+      stage -= swap_ab.stages;
       phase ^= 1;
     }
   };
@@ -250,12 +250,12 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
     phase = 1;
     advance(loader);
     int i = loader;
-    for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x), i -= few.fills) {
+    for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x), i -= swap_ab.fills) {
       const int batch = batch_of(tile), row = row_of(tile, batch);
-      for (; i < few.fills; i += kLoaders, advance(kLoaders)) {
+      for (; i < swap_ab.fills; i += kLoaders, advance(kLoaders)) {
         barrier_wait(empty + stage * 8, phase);
         const uint32_t ready = full + stage * 8, to = base + stage * stage_bytes;
-        barrier_expect(ready, kDepth * (few.rows + s.n) * 128);
+        barrier_expect(ready, kDepth * (swap_ab.rows + s.n) * 128);
         const int k = i * kDepth * kSlice;
 #pragma unroll
         for (int h = 0; h < kDepth; ++h)
@@ -274,10 +274,10 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
       typename F::template Operands<Columns> operands;
       finish.fetch(operands, s, row + warp * 16 + lane / 4);
       float d[Columns / 2] = {};
-      for (int i = 0; i < few.fills; ++i, advance(1)) {
+      for (int i = 0; i < swap_ab.fills; ++i, advance(1)) {
         barrier_wait(full + stage * 8, phase);
         const uint32_t x = base + stage * stage_bytes + warp * 16 * 128, y = base + stage * stage_bytes + rows_at;
-        FewSlice<Columns> slices[2];  // one is loaded while the other is multiplied
+        SwapABSlice<Columns> slices[2];  // one is loaded while the other is multiplied
         slices[0].load(x, y);
 #pragma unroll
         for (int h = 0; h < kDepth; ++h) {
@@ -288,7 +288,7 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
         if (lane == 0) barrier_arrive(empty + stage * 8);
       }
       finish.apply(d, operands);
-      store_few<Out, Columns>(out + batch * s.out_batch, d, s, row + warp * 16, min(row + few.rows, s.m));
+      store_swap_ab<Out, Columns>(out + batch * s.out_batch, d, s, row + warp * 16, min(row + swap_ab.rows, s.m));
     }
     return;
   }
@@ -308,7 +308,7 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
       typename F::template Slice<Columns> slices[kDepth], next[kDepth];
 #pragma unroll
       for (int h = 0; h < kDepth; ++h) finish.fetch(next[h], s, first, h);
-      for (int i = 0; i < few.fills; ++i, advance(1)) {
+      for (int i = 0; i < swap_ab.fills; ++i, advance(1)) {
         barrier_wait(full + stage * 8, phase);
         const uint32_t x = base + stage * stage_bytes + consumer * 8192, y = base + stage * stage_bytes + rows_at;
         const auto multiply = [&](float(&to)[Columns / 2], int h) {
@@ -341,7 +341,7 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
       }
     } else {
       int previous = 0;
-      for (int i = 0; i < few.fills; ++i, advance(1)) {
+      for (int i = 0; i < swap_ab.fills; ++i, advance(1)) {
         barrier_wait(full + stage * 8, phase);
         uint32_t x = base + stage * stage_bytes + consumer * 8192, y = base + stage * stage_bytes + rows_at;
         wgmma_fence();
@@ -364,45 +364,45 @@ GPUKIT_DEVICE void run_gemm90_few(const TileMap* a, const TileMap* b, Out* out, 
       keep_sums(d);
     }
     finish.apply(d, operands);
-    store_few<Out, Columns>(out + batch * s.out_batch, d, s, of_warp, min(row + few.rows, s.m));
+    store_swap_ab<Out, Columns>(out + batch * s.out_batch, d, s, of_warp, min(row + swap_ab.rows, s.m));
   }
 }
 
 template <typename T, typename Out, int Columns, int kDepth, bool kByWarps>
-__global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
-    gemm90_few(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
-               const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90Few few) {
-  run_gemm90_few<T, Out, Columns, kDepth, kByWarps>(&a, &b, out, weights, s, few, FewSums{});
+__global__ void __launch_bounds__(Gemm90SwapAB::kMaxThreads, 1)
+    gemm90_swap_ab(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
+               const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90SwapAB swap_ab) {
+  run_gemm90_swap_ab<T, Out, Columns, kDepth, kByWarps>(&a, &b, out, weights, s, swap_ab, SwapABSums{});
 }
 
 /// A layer.
 template <typename T, int Columns, int kDepth, bool kByWarps>
-__global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
-    gemm90_few_linear(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const T* weights,
-                      const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90Few few, const T* bias,
+__global__ void __launch_bounds__(Gemm90SwapAB::kMaxThreads, 1)
+    gemm90_swap_ab_linear(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const T* weights,
+                      const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90SwapAB swap_ab, const T* bias,
                       const T* residual, const __grid_constant__ LinearSteps e) {
-  run_gemm90_few<T, T, Columns, kDepth, kByWarps>(&a, &b, out, weights, s, few, FewLinear<T>(e, bias, residual));
+  run_gemm90_swap_ab<T, T, Columns, kDepth, kByWarps>(&a, &b, out, weights, s, swap_ab, SwapABLinear<T>(e, bias, residual));
 }
 
 /// FP8 operands, stages of kDeep slices, with scales of the tensor or of rows, and a bias.
 template <typename T, typename Out, int Columns>
-__global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
-    gemm90_few_scaled(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
-                      const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90Few few,
+__global__ void __launch_bounds__(Gemm90SwapAB::kMaxThreads, 1)
+    gemm90_swap_ab_scaled(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
+                      const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90SwapAB swap_ab,
                       const __grid_constant__ Gemm90Epilogue e, const Out* bias, const float* scale_m,
                       const float* scale_n) {
-  run_gemm90_few<T, Out, Columns, Gemm90Few::kDeep, false>(&a, &b, out, weights, s, few,
-                                                           FewScales<Out>(e, bias, scale_m, scale_n));
+  run_gemm90_swap_ab<T, Out, Columns, Gemm90SwapAB::kDeep, false>(&a, &b, out, weights, s, swap_ab,
+                                                           SwapABScales<Out>(e, bias, scale_m, scale_n));
 }
 
 /// The same with scales of blocks: scale_a and scale_b are those of the rows and of the weights.
 template <typename T, typename Out, int Columns>
-__global__ void __launch_bounds__(Gemm90Few::kMaxThreads, 1)
-    gemm90_few_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
-                      const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90Few few,
+__global__ void __launch_bounds__(Gemm90SwapAB::kMaxThreads, 1)
+    gemm90_swap_ab_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
+                      const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90SwapAB swap_ab,
                       const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n) {
-  run_gemm90_few<T, Out, Columns, Gemm90Few::kDeep, false>(&a, &b, out, weights, s, few,
-                                                           FewBlocks(scale_a, scale_b, scale_a_m, scale_b_n));
+  run_gemm90_swap_ab<T, Out, Columns, Gemm90SwapAB::kDeep, false>(&a, &b, out, weights, s, swap_ab,
+                                                           SwapABBlocks(scale_a, scale_b, scale_a_m, scale_b_n));
 }
 
 }  // namespace gpukit

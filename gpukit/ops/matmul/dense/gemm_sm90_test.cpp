@@ -64,53 +64,53 @@ TEST(Gemm90Plan, FewRowsShareTheWeights) {
           const auto plan = plan_gemm90(make_problem(rows, weights, k), facts(sm_count));
           ASSERT_TRUE(plan);
           SCOPED_TRACE(plan->str());
-          const Gemm90Few& few = plan->few;
-          EXPECT_EQ(few.rows % 4, 0);
-          EXPECT_LE(few.rows, Gemm90Few::kMaxRows);
-          EXPECT_GE(int64_t{few.tiles} * few.rows, weights);
-          EXPECT_LT((int64_t{few.tiles} - 1) * few.rows, weights);
-          EXPECT_EQ(plan->grid, static_cast<unsigned>(std::min<int64_t>(few.tiles, sm_count)));
+          const Gemm90SwapAB& swap_ab = plan->swap_ab;
+          EXPECT_EQ(swap_ab.rows % 4, 0);
+          EXPECT_LE(swap_ab.rows, Gemm90SwapAB::kMaxRows);
+          EXPECT_GE(int64_t{swap_ab.tiles} * swap_ab.rows, weights);
+          EXPECT_LT((int64_t{swap_ab.tiles} - 1) * swap_ab.rows, weights);
+          EXPECT_EQ(plan->grid, static_cast<unsigned>(std::min<int64_t>(swap_ab.tiles, sm_count)));
           // As many for each, up to four of every round.
-          const int64_t rounds = ceil_div(few.tiles, sm_count);
-          if (few.rows > plan->tile.columns) {
-            EXPECT_LT(rounds * few.rows, ceil_div(weights, sm_count) + (rounds + 1) * 4);
+          const int64_t rounds = ceil_div(swap_ab.tiles, sm_count);
+          if (swap_ab.rows > plan->tile.columns) {
+            EXPECT_LT(rounds * swap_ab.rows, ceil_div(weights, sm_count) + (rounds + 1) * 4);
           }
 
           EXPECT_EQ(plan->tile.columns, rows <= 16 ? 16 : rows <= 32 ? 32 : 64);
-          EXPECT_TRUE(few.depth == 2 || (few.depth == 4 && plan->tile.columns <= 32));
-          EXPECT_EQ(few.by_warps, few.rows <= 32 && rows <= 32);
-          EXPECT_EQ(plan->str().starts_with("mma by warps "), few.by_warps);
-          EXPECT_TRUE(!few.by_warps || few.depth == Gemm90Few::kDeep);  // there is no other instance
-          EXPECT_GE(few.stages, 3);
-          EXPECT_LE(few.shared_bytes(plan->tile.columns), Gemm90Few::kShared);
-          EXPECT_GE(few.fills * few.depth * 64, k);
-          EXPECT_LE(few.ahead, 2 * k);
-          EXPECT_EQ(few.line, k);
-          EXPECT_EQ(plan->a.box[1], few.rows);
+          EXPECT_TRUE(swap_ab.depth == 2 || (swap_ab.depth == 4 && plan->tile.columns <= 32));
+          EXPECT_EQ(swap_ab.by_warps, swap_ab.rows <= 32 && rows <= 32);
+          EXPECT_EQ(plan->str().starts_with("mma by warps "), swap_ab.by_warps);
+          EXPECT_TRUE(!swap_ab.by_warps || swap_ab.depth == Gemm90SwapAB::kDeep);  // there is no other instance
+          EXPECT_GE(swap_ab.stages, 3);
+          EXPECT_LE(swap_ab.shared_bytes(plan->tile.columns), Gemm90SwapAB::kShared);
+          EXPECT_GE(swap_ab.fills * swap_ab.depth * 64, k);
+          EXPECT_LE(swap_ab.ahead, 2 * k);
+          EXPECT_EQ(swap_ab.line, k);
+          EXPECT_EQ(plan->a.box[1], swap_ab.rows);
           EXPECT_EQ(plan->b.box[1], rows);
         }
 }
 
 TEST(Gemm90Plan, FewRowsOfBytes) {
   const auto cut = [](int64_t rows, int64_t weights, int64_t k) {
-    return plan_gemm90_few(rows, {weights, k + 16, 0, 1, 1}, k, 132);
+    return plan_gemm90_swap_ab(rows, {weights, k + 16, 0, 1, 1}, k, 132);
   };
   for (const int64_t rows : {1, 16, 17, 32, 33, 64})
     for (const int64_t k : {16, 1000, 4096}) {
-      const Gemm90FewPlan plan = cut(rows, 4608, k);
+      const Gemm90SwapABPlan plan = cut(rows, 4608, k);
       EXPECT_EQ(plan.columns, rows <= 16 ? 16 : rows <= 32 ? 32 : 64);
-      EXPECT_EQ(plan.few.rows, rows <= 32 ? 36 : 64);
-      EXPECT_EQ(plan.few.depth, 4);
-      EXPECT_EQ(plan.few.fills, ceil_div(k, 128 * plan.few.depth));
-      EXPECT_EQ(plan.few.ahead, std::min<int64_t>(k / 16 * 16, 2048));
-      EXPECT_EQ(plan.few.line, k + 16);
-      EXPECT_GE(plan.few.stages, 3);
-      EXPECT_LE(plan.few.shared_bytes(plan.columns), Gemm90Few::kShared);
+      EXPECT_EQ(plan.swap_ab.rows, rows <= 32 ? 36 : 64);
+      EXPECT_EQ(plan.swap_ab.depth, 4);
+      EXPECT_EQ(plan.swap_ab.fills, ceil_div(k, 128 * plan.swap_ab.depth));
+      EXPECT_EQ(plan.swap_ab.ahead, std::min<int64_t>(k / 16 * 16, 2048));
+      EXPECT_EQ(plan.swap_ab.line, k + 16);
+      EXPECT_GE(plan.swap_ab.stages, 3);
+      EXPECT_LE(plan.swap_ab.shared_bytes(plan.columns), Gemm90SwapAB::kShared);
     }
   for (const int64_t rows : {1, 17, 64})
-    for (const int64_t weights : {8, 28672, 29568, 128256}) EXPECT_GE(cut(rows, weights, 4096).few.stages, 2);
-  EXPECT_EQ(cut(1, 28672, 4096).few.tiles, 256);  // two for each multiprocessor
-  EXPECT_EQ(plan_gemm90_few(16, {4608, 4096, 0, 1, 1}, 4096, 132, 64).few.rows, 64);
+    for (const int64_t weights : {8, 28672, 29568, 128256}) EXPECT_GE(cut(rows, weights, 4096).swap_ab.stages, 2);
+  EXPECT_EQ(cut(1, 28672, 4096).swap_ab.tiles, 256);  // two for each multiprocessor
+  EXPECT_EQ(plan_gemm90_swap_ab(16, {4608, 4096, 0, 1, 1}, 4096, 132, 64).swap_ab.rows, 64);
 }
 
 TEST(Gemm90Plan, FewerMultiprocessorsFewerBlocks) {

@@ -47,7 +47,7 @@ jit::KernelSet one_kernel(const std::string& name, const std::vector<DType>& dty
 const std::vector<jit::KernelSet> plain_sets = [] {
   std::vector<jit::KernelSet> sets;
   for (const Instance& i : kInstances)
-    sets.push_back(one_kernel((i.form == Form::in_place ? "gpukit::grouped90_few<{T}, " : "gpukit::grouped90<{T}, ") +
+    sets.push_back(one_kernel((i.form == Form::in_place ? "gpukit::grouped90_in_place<{T}, " : "gpukit::grouped90<{T}, ") +
                                   std::to_string(i.rows) + ", " + std::to_string(i.columns) +
                                   (i.form == Form::in_place ? ">"
                                    : i.turned()             ? ", true>"

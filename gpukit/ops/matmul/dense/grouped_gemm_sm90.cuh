@@ -237,7 +237,7 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
 /// Up to `Columns` rows, which stay where they lie: a holds the weights of all experts, b the rows.
 template <typename T, int Rows, int Columns>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
-    grouped90_few(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const int32_t* ids,
+    grouped90_in_place(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const int32_t* ids,
                   int64_t id_m, const __grid_constant__ Gemm90Problem s, int32_t pieces, Fault* fault, int32_t fault_op) {
   __shared__ MetExperts::Found found;
   run_gemm90<T, T, Rows, Columns, 0, 0, Gemm90Store::turned_boxes, false>(

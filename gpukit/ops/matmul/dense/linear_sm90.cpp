@@ -165,8 +165,8 @@ bool launch_linear(const Array& out, const Array& input, const Array& weight, co
                                                 .b_aligned = is_aligned(weight),
                                                 .out_aligned = is_aligned(out),
                                                 .sm_count = runtime::current_sm_count(out.device())});
-  if (plan && plan->few.rows > 0 && plan->swapped) {
-    launch_gemm90_few_linear(*plan, out, input, weight, steps, options.bias, options.residual);
+  if (plan && plan->swap_ab.rows > 0 && plan->swapped) {
+    launch_gemm90_swap_ab_linear(*plan, out, input, weight, steps, options.bias, options.residual);
     return true;
   }
   return launch_tiles(out, input, weight, options);
@@ -174,8 +174,8 @@ bool launch_linear(const Array& out, const Array& input, const Array& weight, co
 
 bool launch_linear_swiglu(const Array& out, const Array& input, const Array& gate, const Array& up) {
   // Few rows are two products at the speed of memory.
-  constexpr int64_t kFewRows = 64;
-  if (out.shape(0) <= kFewRows || !fits(out, input, gate) || !engine_takes(up)) return false;
+  constexpr int64_t kMostOfTwoProducts = 64;
+  if (out.shape(0) <= kMostOfTwoProducts || !fits(out, input, gate) || !engine_takes(up)) return false;
   const LinearForm form =
       choose_linear_form(out.shape(0), out.shape(1), input.shape(1), 2, runtime::current_sm_count(out.device()));
   const int columns = form.columns / 2;

@@ -1,12 +1,12 @@
-// skinny_codes: products of any number of tokens by weights of 8 or 4 bits, 16 or 64 at a time, ended as scaled_matmul
+// dequant_gemm_sm80: products of any number of tokens by weights of 8 or 4 bits, 16 or 64 at a time, ended as scaled_matmul
 // does: out[token, row] = sum over k of w[row, k] x[token, k].
 //
-// A block makes kTokens x kSkinnyCodesRows outputs: weights stand as the 16 rows of a fragment, tokens as its 8
+// A block makes kTokens x kDequantGemm80Rows outputs: weights stand as the 16 rows of a fragment, tokens as its 8
 // columns. 128 kWide bytes of every row of w, and the same k of every token, go to one of kStages stages in shared
 // memory.
 //
 // The order of sums is a function of k and the format alone. An accumulator starts at 0 and takes ascending steps of
-// 16. Where no scale changes along k, chains are those of sum_order.cuh. Else a chain is kSkinnyCodesChain of k;
+// 16. Where no scale changes along k, chains are those of sum_order.cuh. Else a chain is kDequantGemm80Chain of k;
 // where float32 scales change (every kGroup), the sum of a group is added to the chain's as fma(scale, sum, chain).
 // Chains are added in ascending order.
 #pragma once
@@ -17,22 +17,22 @@
 
 namespace gpukit {
 
-/// Grid: ceil(m / kTokens) ceil(n / kSkinnyCodesRows), blocks of the same weights side by side. Block:
-/// kSkinnyCodesThreads. Shared bytes: skinny_codes_shared_bytes.
+/// Grid: ceil(m / kTokens) ceil(n / kDequantGemm80Rows), blocks of the same weights side by side. Block:
+/// kDequantGemm80Threads. Shared bytes: dequant_gemm_sm80_shared_bytes.
 ///
 /// `s` has no experts. kGroup: 0 where one scale serves a row; 128 for float8 with one for 128 x 128; 32, 64 or 128 for
 /// int4; 16 or 32 for e2m1. w, x, their strides and k of both are multiples of 16 bytes. Rows of scales that change
 /// along k are dense, those of e2m1 and their stride multiples of 4 bytes; zero points lie as the scales do.
 template <typename W, typename X, int kTokens, int kWide, int kGroup, bool kZero, int kStages>
-__global__ void __launch_bounds__(kSkinnyCodesThreads, 1)
-    skinny_codes(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
+__global__ void __launch_bounds__(kDequantGemm80Threads, 1)
+    dequant_gemm_sm80(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
                  const float* tensor_scale, const void* bias, const float* out_scale,
                  const __grid_constant__ ScaledProblem s) {
   using Format = Weights<W, X>;
-  constexpr int kThreads = kSkinnyCodesThreads, kRows = kSkinnyCodesRows, kColumnTiles = kTokens / 8;
+  constexpr int kThreads = kDequantGemm80Threads, kRows = kDequantGemm80Rows, kColumnTiles = kTokens / 8;
   constexpr int kSteps = Format::kSteps;                                        // in 32 bytes of a row
   constexpr bool kPacked = kSteps == 4, kPromote = kGroup != 0 && !is_e2m1<W>;  // sums of groups are added up
-  constexpr int kChain = kGroup != 0 ? kSkinnyCodesChain : kBytesChain;
+  constexpr int kChain = kGroup != 0 ? kDequantGemm80Chain : kBytesChain;
   constexpr int kRowBytes = 128 * kWide, kStageK = 64 * kWide * kSteps, kTokenBytes = kStageK * 2;
   constexpr int kScaleBytes = kPacked ? kStageK / (kGroup + (kGroup == 0)) * (is_e2m1<W> ? 1 : 4) : 0;  // of a row
   constexpr int kTokensAt = kRows * kRowBytes, kScalesAt = kTokensAt + kTokens * kTokenBytes;
@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(kSkinnyCodesThreads, 1)
   constexpr int kPitch = kRows + 4;  // of the sums: spreads the banks
   static_assert(kRows == 16 * kThreads / 32 && kChain % kStageK == 0);
   static_assert(kStages * kStageBytes + 4 * kTokens * kPitch ==
-                skinny_codes_shared_bytes(kTokens, kWide, kPacked, kGroup, is_e2m1<W> ? 1 : 4, kStages));
-  extern __shared__ __align__(128) uint8_t skinny_shared[];
+                dequant_gemm_sm80_shared_bytes(kTokens, kWide, kPacked, kGroup, is_e2m1<W> ? 1 : 4, kStages));
+  extern __shared__ __align__(128) uint8_t dequant_gemm_shared[];
 
   const unsigned parts = static_cast<unsigned>((s.m + kTokens - 1) / kTokens);
   const int first_token = static_cast<int>(blockIdx.x % parts) * kTokens;
@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(kSkinnyCodesThreads, 1)
   const int64_t first_row = static_cast<int64_t>(blockIdx.x / parts) * kRows;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp_row = thread / 32 * 16;
   const int g = lane / 4, t = lane % 4;
-  const uint32_t ring = shared_address(skinny_shared);
-  float* const totals = reinterpret_cast<float*>(skinny_shared + kStages * kStageBytes);
+  const uint32_t ring = shared_address(dequant_gemm_shared);
+  float* const totals = reinterpret_cast<float*>(dequant_gemm_shared + kStages * kStageBytes);
   const int stages = static_cast<int>((s.k + kStageK - 1) / kStageK);
 
   // Copies: a thread takes one granule of 16 bytes of every kRowStep-th row, and the same granules of x in every stage.

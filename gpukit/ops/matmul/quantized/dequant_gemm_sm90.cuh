@@ -1,5 +1,5 @@
 // dequant_gemm_sm90: tokens of 16 bits by weights of 8 or 4 bits (sm_90a), ended as scaled_matmul does. The order of
-// sums is that of skinny_codes.
+// sums is that of dequant_gemm_sm80.
 //
 // The sides are swapped: weights are the rows of wgmma and come from registers, tokens are its columns and stay in
 // shared memory as the copy engine brings them. A warpgroup takes the codes of its 64 weights out of a stage, two
@@ -48,7 +48,7 @@ struct DequantRing {
 /// Grid: kBlocks times at most one for each tile, in clusters. Block: share.threads(). Shared
 /// bytes: share.shared_bytes(). `w` maps the bytes of the weights in boxes of 128 by share.rows, `x` the tokens in
 /// boxes of 64 by share.tokens, `boxes` the result in boxes of 128 bytes by its turned columns, all swizzled. `s` as in
-/// skinny_codes; kGroup is 0 where scales do not change along k: then a cluster is one block.
+/// dequant_gemm_sm80; kGroup is 0 where scales do not change along k: then a cluster is one block.
 template <typename W, typename X, int N, int kGroup, bool kZero, int kBlocks>
 __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxParts + 1) * 128, 1)
     dequant_gemm_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x,

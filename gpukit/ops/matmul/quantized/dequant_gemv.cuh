@@ -1,4 +1,4 @@
-// gemv_codes: out = w x for one vector and weights of 8 bits or int4, by tensor cores at the speed of memory.
+// dequant_gemv: out = w x for one vector and weights of 8 bits or int4, by tensor cores at the speed of memory.
 //
 // A block is as wide as a row, 16 bytes a thread in each of kRounds rounds, and keeps its numbers of x in registers. It
 // walks a run of rows, 2 kPairs at a time: a warp copies its 512 bytes of them, and their scales, ahead into shared
@@ -11,7 +11,7 @@
 //
 // The order of sums is that of sum_order.cuh where it is asked for: for 16-bit x and codes of 8 bits whose scales do
 // not change along k. Else it is a function of the format, k and the number of threads, and differs from that of
-// skinny_codes; the grid is free.
+// dequant_gemm_sm80; the grid is free.
 #pragma once
 #include "gpukit/ops/hopper/pdl.cuh"
 #include "gpukit/ops/matmul/plan/scaled_problem.cuh"
@@ -50,7 +50,7 @@ GPUKIT_DEVICE int shared_word(int t, int i) {
   return t * 4 + i;
 }
 
-/// What a lane of gemv_codes does with 16 bytes of each row of a group.
+/// What a lane of dequant_gemv does with 16 bytes of each row of a group.
 /// kOrdered: sums are those of sum_order.cuh: the chunks of a quad are neighbours, as are the 16 of a step.
 template <typename W, typename X, int kPairs, int kGroup, bool kZero, bool kOrdered>
 struct CodesMath {
@@ -212,21 +212,21 @@ struct CodesMath {
 };
 
 /// Block: a multiple of 32, so that kRounds of them cover a row. Grid: any, with `rows` of it. Shared memory:
-/// gemv_codes_shared_bytes.
+/// dequant_gemv_shared_bytes.
 ///
 /// `s` is a product with m = 1 and no experts; n is at most 2^30. kGroup: 0 where the scales of w do not change along
 /// k; 128 for float8 with one for 128 x 128; 32, 64 or 128 for int4. Scales of x change along k, every 128, only where
 /// those of float8 weights do. x and the rows of w and of scales that change along k are dense. x, w, its stride and
 /// its k are multiples of 16 bytes. Zero points lie as the scales do, the first at a multiple of 4 bytes.
 template <typename W, typename X, int kPairs, int kGroup, bool kZero, int kRounds, bool kOrdered = false>
-__global__ void __launch_bounds__(gemv_codes_max_threads(kRounds, kOrdered), 1)
-    gemv_codes(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
+__global__ void __launch_bounds__(dequant_gemv_max_threads(kRounds, kOrdered), 1)
+    dequant_gemv(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
                const float* tensor_scale, const void* bias, const float* out_scale,
-               const __grid_constant__ ScaledProblem s, const __grid_constant__ GemvCodesRows rows) {
+               const __grid_constant__ ScaledProblem s, const __grid_constant__ DequantGemvRows rows) {
   using Math = CodesMath<W, X, kPairs, kGroup, kZero, kOrdered>;
-  constexpr int kRows = Math::kRows, kParts = Math::kParts, kStages = gemv_codes_stages(kRounds);
-  constexpr int kScaleWords = gemv_codes_scale_words(Math::kSteps == 4, kGroup, kZero, kRows);
-  constexpr int kStageBytes = gemv_codes_stage_bytes(kScaleWords, kRows), kScalesAt = kRows * 512;
+  constexpr int kRows = Math::kRows, kParts = Math::kParts, kStages = dequant_gemv_stages(kRounds);
+  constexpr int kScaleWords = dequant_gemv_scale_words(Math::kSteps == 4, kGroup, kZero, kRows);
+  constexpr int kStageBytes = dequant_gemv_stage_bytes(kScaleWords, kRows), kScalesAt = kRows * 512;
   constexpr int kStaged = kRounds * Math::kTokenLoads * 512;  // of x, a warp
   static_assert(kStages % kRounds == 0, "a slot belongs to a round");
   static_assert(!kOrdered || (kRounds * Math::kChunkK == kBytesChain && kRounds % 2 == 0));
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(gemv_codes_max_threads(kRounds, kOrdered), 1)
   const uint32_t ring = shared_address(shared) + warp * (kStages * kStageBytes);
   const uint32_t staged = shared_address(shared) + warps * (kStages * kStageBytes) + warp * kStaged;
   float* const slots = reinterpret_cast<float*>(shared + warps * (kStages * kStageBytes + kStaged));
-  const int pitch = gemv_codes_pitch(warps, kRows, kOrdered);
+  const int pitch = dequant_gemv_pitch(warps, kRows, kOrdered);
 
   // Where this thread's bytes begin in a row, and its word of the warp's scales: those of a row, 32 at a time. A thread
   // past the end of a row takes the last ones of it, which meet zeros of x.

@@ -23,13 +23,13 @@ namespace {
 constexpr int64_t kGranuleBytes = 16;  // of a row, for one thread
 
 /// Weights, the columns that share a scale (0: all), how many pairs of rows one row of a meets at a time in
-/// gemv_codes (0: it has another kernel), and the most rows of a that few_codes has registers for (0:
-/// gemm90_few_codes).
+/// dequant_gemv (0: it has another kernel), and the most rows of a that group_scaled_split_k_sm90 has registers for (0:
+/// w8a16_sm90).
 struct Form {
   Code weights;
   int group;
   bool zero;
-  int pairs, few;
+  int pairs, split_k_tokens;
   std::vector<DType> tokens;
 };
 const std::vector<DType> kHalves = {DType::float16, DType::bfloat16};
@@ -52,7 +52,7 @@ const char* type_of(Code weights) {
   }
 }
 
-/// Stages of skinny_codes.
+/// Stages of dequant_gemm_sm80.
 struct Ring {
   int wide, stages;
 };
@@ -60,9 +60,9 @@ Ring ring_of(const Form& f, int tokens) {
   if (tokens == 64) return {1, 3};
   return f.group == 0 ? Ring{2, 3} : Ring{1, 4};
 }
-int skinny_shared_bytes(const Form& f, int tokens) {
+int gemm_sm80_shared_bytes(const Form& f, int tokens) {
   const Ring ring = ring_of(f, tokens);
-  return skinny_codes_shared_bytes(tokens, ring.wide, is_packed(f.weights), f.group,
+  return dequant_gemm_sm80_shared_bytes(tokens, ring.wide, is_packed(f.weights), f.group,
                                    f.weights == Code::float4_e2m1 ? 1 : 4, ring.stages);
 }
 
@@ -87,14 +87,14 @@ std::vector<jit::KernelSet> make_vector_sets(const Form& f, bool ordered) {
   if (ordered && !has_order(f.group, 2)) return sets;
   if (f.pairs == 0) {
     sets.emplace_back("gpukit/ops/matmul/quantized/nvfp4_gemv.cuh",
-                      std::vector{"gpukit::gemv_e2m1<{T}" + arguments({f.group}) + ">"}, f.tokens);
+                      std::vector{"gpukit::nvfp4_gemv<{T}" + arguments({f.group}) + ">"}, f.tokens);
     return sets;
   }
-  static_assert(kGemvCodesOrderedRounds == gemv_codes_max_rounds(false));
-  const int least = ordered ? kGemvCodesOrderedRounds : 1;
-  for (int rounds = least; rounds <= gemv_codes_max_rounds(is_packed(f.weights)); ++rounds)
+  static_assert(kDequantGemvOrderedRounds == dequant_gemv_max_rounds(false));
+  const int least = ordered ? kDequantGemvOrderedRounds : 1;
+  for (int rounds = least; rounds <= dequant_gemv_max_rounds(is_packed(f.weights)); ++rounds)
     sets.emplace_back("gpukit/ops/matmul/quantized/dequant_gemv.cuh",
-                      std::vector{std::string("gpukit::gemv_codes<") + type_of(f.weights) + ", {T}" +
+                      std::vector{std::string("gpukit::dequant_gemv<") + type_of(f.weights) + ", {T}" +
                                   arguments({ordered ? kOrderedPairs : f.pairs, f.group}) +
                                   (f.zero ? ", true" : ", false") + arguments({rounds}) + (ordered ? ", true>" : ">")},
                       ordered ? kHalves : f.tokens);
@@ -110,7 +110,7 @@ std::vector<jit::KernelSet> make_sets(int tokens) {
     std::erase(halves, DType::float8_e4m3);
     const Ring ring = ring_of(f, tokens);
     sets.emplace_back("gpukit/ops/matmul/quantized/dequant_gemm_sm80.cuh",
-                      std::vector{"gpukit::skinny_codes" + types + arguments({tokens, ring.wide, f.group}) + zero +
+                      std::vector{"gpukit::dequant_gemm_sm80" + types + arguments({tokens, ring.wide, f.group}) + zero +
                                   arguments({ring.stages}) + ">"},
                       halves);
   }
@@ -125,23 +125,23 @@ const std::vector<std::vector<jit::KernelSet>> vector_sets = make_vector_sets(fa
                                                ordered_vector_sets = make_vector_sets(true);
 const std::vector<jit::KernelSet> sets_of_16 = make_sets(16), sets_of_64 = make_sets(64);
 
-/// Clusters of few_codes, and how many multiprocessors of an H200 they fill: those of a cluster are neighbours.
-struct FewCluster {
+/// Clusters of group_scaled_split_k_sm90, and how many multiprocessors of an H200 they fill: those of a cluster are neighbours.
+struct SplitKCluster {
   int blocks, of_132;
 };
-constexpr FewCluster kFewClusters[] = {{1, 132}, {2, 132}, {4, 120}, {5, 110}};
-constexpr int kFewTokens[] = {8, 16, 32};
+constexpr SplitKCluster kSplitKClusters[] = {{1, 132}, {2, 132}, {4, 120}, {5, 110}};
+constexpr int kSplitKTokens[] = {8, 16, 32};
 
-/// By form, kFewTokens up to the form's most, and kFewClusters.
-const std::vector<std::vector<jit::KernelSet>> few_sets = [] {
+/// By form, kSplitKTokens up to the form's most, and kSplitKClusters.
+const std::vector<std::vector<jit::KernelSet>> split_k_sets = [] {
   std::vector<std::vector<jit::KernelSet>> sets(std::size(kForms));
   for (size_t i = 0; i < std::size(kForms); ++i) {
     const Form& f = kForms[i];
-    for (int tokens : kFewTokens) {
-      if (tokens > f.few) break;
-      for (const FewCluster& cluster : kFewClusters)
+    for (int tokens : kSplitKTokens) {
+      if (tokens > f.split_k_tokens) break;
+      for (const SplitKCluster& cluster : kSplitKClusters)
         sets[i].emplace_back("gpukit/ops/matmul/quantized/group_scaled_split_k_sm90.cuh",
-                             std::vector{std::string("gpukit::few_codes<") + type_of(f.weights) + ", {T}" +
+                             std::vector{std::string("gpukit::group_scaled_split_k_sm90<") + type_of(f.weights) + ", {T}" +
                                          arguments({tokens, f.group}) + (f.zero ? ", true" : ", false") +
                                          arguments({cluster.blocks}) + ">"},
                              kHalves, std::vector<std::string>{"90a"});
@@ -149,34 +149,34 @@ const std::vector<std::vector<jit::KernelSet>> few_sets = [] {
   }
   return sets;
 }();
-const jit::KernelSet& few_set(const GemvCodesPlan& plan) {
-  const int64_t tokens = std::find(kFewTokens, std::end(kFewTokens), plan.tokens) - kFewTokens;
+const jit::KernelSet& split_k_set(const DequantPlan& plan) {
+  const int64_t tokens = std::find(kSplitKTokens, std::end(kSplitKTokens), plan.tokens) - kSplitKTokens;
   const int64_t cluster =
-      std::find_if(kFewClusters, std::end(kFewClusters), [&](const FewCluster& c) { return c.blocks == plan.blocks; }) -
-      kFewClusters;
-  return few_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(tokens * std::ssize(kFewClusters) + cluster)];
+      std::find_if(kSplitKClusters, std::end(kSplitKClusters), [&](const SplitKCluster& c) { return c.blocks == plan.blocks; }) -
+      kSplitKClusters;
+  return split_k_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(tokens * std::ssize(kSplitKClusters) + cluster)];
 }
 
-/// Instances of gemm90_few_codes: columns, chains side by side, steps that are decoded at once, warpgroups, landings,
+/// Instances of w8a16_sm90: columns, chains side by side, steps that are decoded at once, warpgroups, landings,
 /// the stages that each of several ways should have, and where 32 columns or more are tiles of many tokens, the time
 /// that a stage takes a warpgroup, as measured on an H200, in hundredths of a microsecond.
-struct FewCodes90Instance {
+struct W8A16Instance {
   int columns, chains, taken, warpgroups, landings, stages, stage_time;
 };
 /// Of several that are as good, the first is taken. Five warpgroups are for tiles of more than 128 weights.
-constexpr FewCodes90Instance kFewCodes90[] = {
+constexpr W8A16Instance kW8A16Instances[] = {
     {8, 2, 4, 4, 1, 3, 0},   {8, 1, 4, 4, 1, 3, 0},    {8, 2, 4, 5, 2, 3, 0},   {16, 2, 4, 4, 1, 3, 0},
     {16, 1, 4, 4, 1, 3, 0},  {16, 2, 2, 5, 2, 3, 0},   {32, 1, 4, 4, 1, 2, 45}, {32, 2, 4, 4, 2, 2, 45},
     {64, 1, 4, 3, 2, 2, 60}, {128, 1, 4, 2, 1, 2, 105}};
 
-/// By form, where its scales do not change along k, and kFewCodes90.
-const std::vector<std::vector<jit::KernelSet>> few90_sets = [] {
+/// By form, where its scales do not change along k, and kW8A16Instances.
+const std::vector<std::vector<jit::KernelSet>> w8a16_sets = [] {
   std::vector<std::vector<jit::KernelSet>> sets(std::size(kForms));
   for (size_t i = 0; i < std::size(kForms); ++i) {
     if (kForms[i].group != 0) continue;
-    for (const FewCodes90Instance& instance : kFewCodes90)
+    for (const W8A16Instance& instance : kW8A16Instances)
       sets[i].emplace_back("gpukit/ops/matmul/quantized/w8a16_sm90.cuh",
-                           std::vector{std::string("gpukit::gemm90_few_codes<") + type_of(kForms[i].weights) + ", {T}" +
+                           std::vector{std::string("gpukit::w8a16_sm90<") + type_of(kForms[i].weights) + ", {T}" +
                                        arguments({instance.columns, instance.chains, instance.taken,
                                                   instance.warpgroups, instance.landings}) +
                                        ">"},
@@ -226,30 +226,30 @@ int64_t blocks_at_once(int64_t n, int rows, int fit, int sm_count) {
 constexpr int kReserved = 1024;  // shared memory of a block that is not its own
 
 /// Where a block of one row has a multiprocessor for itself: its threads have 96 registers at least.
-bool overlaps(int64_t grid, int threads, const GemvCodesChip& chip) {
+bool overlaps(int64_t grid, int threads, const MatmulChip& chip) {
   return chip.sm_major >= 9 && 2 * threads * 96 > 65536 && should_overlap(grid, chip.sm_count);
 }
 
 /// The shared memory of a block so that no more than `blocks` fit a multiprocessor: early ones then spread as all do.
-int share_of_memory(int64_t blocks, const GemvCodesChip& chip) {
+int share_of_memory(int64_t blocks, const MatmulChip& chip) {
   constexpr int64_t kUnit = 128;
   return static_cast<int>(((chip.shared_per_block + kReserved) / blocks - kReserved) / kUnit * kUnit);
 }
 
 /// One row of x by e2m1. nullopt: x leaves too little of the chip's shared memory.
-std::optional<GemvCodesPlan> plan_e2m1(const ScaledProblem& s, int form, const GemvCodesChip& chip) {
+std::optional<DequantPlan> plan_e2m1(const ScaledProblem& s, int form, const MatmulChip& chip) {
   constexpr int kLeastWarps = 4;
   if (2 * s.k > chip.shared_per_block) return std::nullopt;
-  const int chunks = static_cast<int>(ceil_div(s.k, kGemvE2m1K / 2)), group = kForms[form].group;
-  int warps = std::min(kGemvE2m1Warps, chunks);
-  while (gemv_e2m1_shared_bytes(warps, chunks, group) > chip.shared_per_block)
+  const int chunks = static_cast<int>(ceil_div(s.k, kNvfp4GemvK / 2)), group = kForms[form].group;
+  int warps = std::min(kNvfp4GemvWarps, chunks);
+  while (nvfp4_gemv_shared_bytes(warps, chunks, group) > chip.shared_per_block)
     if (--warps < std::min(chunks, kLeastWarps)) return std::nullopt;
-  const int shared = gemv_e2m1_shared_bytes(warps, chunks, group);
-  const int fit = std::min(kGemvE2m1Warps / warps, (chip.shared_per_block + kReserved) / (shared + kReserved));
-  const int64_t grid = std::min(blocks_at_once(s.n, kGemvE2m1Rows, fit, chip.sm_count), s.n);
-  return GemvCodesPlan{.form = form,
+  const int shared = nvfp4_gemv_shared_bytes(warps, chunks, group);
+  const int fit = std::min(kNvfp4GemvWarps / warps, (chip.shared_per_block + kReserved) / (shared + kReserved));
+  const int64_t grid = std::min(blocks_at_once(s.n, kNvfp4GemvRows, fit, chip.sm_count), s.n);
+  return DequantPlan{.form = form,
                        .tokens = 1,
-                       .rounds = gemv_e2m1_rounds(warps, chunks),
+                       .rounds = nvfp4_gemv_rounds(warps, chunks),
                        .batch = 0,
                        .grid = static_cast<unsigned>(grid),
                        .block = static_cast<unsigned>(warps * 32),
@@ -260,34 +260,34 @@ std::optional<GemvCodesPlan> plan_e2m1(const ScaledProblem& s, int form, const G
 /// One row of x. nullopt: it is too long for the registers of a block, or its block for the chip's shared memory. The
 /// number of threads, and so the order of sums where none is asked for, follows from k, the format and the shared
 /// memory of a block.
-std::optional<GemvCodesPlan> plan_vector(const ScaledProblem& s, int form, int token_bytes, bool ordered,
-                                         const GemvCodesChip& chip) {
+std::optional<DequantPlan> plan_vector(const ScaledProblem& s, int form, int token_bytes, bool ordered,
+                                         const MatmulChip& chip) {
   const Form& f = kForms[form];
   if (f.pairs == 0) return plan_e2m1(s, form, chip);
   const bool packed = is_packed(f.weights);
   const int rows = 2 * (ordered ? kOrderedPairs : f.pairs);
-  const int stage = gemv_codes_stage_bytes(gemv_codes_scale_words(packed, f.group, f.zero, rows), rows);
+  const int stage = dequant_gemv_stage_bytes(dequant_gemv_scale_words(packed, f.group, f.zero, rows), rows);
   const int64_t warp_columns = ceil_div(packed ? s.k / 2 : s.k, 32 * kGranuleBytes);
   const int most_rows = 48, least_rows = ordered ? 8 : 16;  // of a batch
-  int rounds = ordered ? kGemvCodesOrderedRounds : 1, warps = 0, batch = 0, shared = 0;
+  int rounds = ordered ? kDequantGemvOrderedRounds : 1, warps = 0, batch = 0, shared = 0;
   const auto fits = [&] {
     warps = static_cast<int>(ceil_div(warp_columns, rounds));
-    if (warps * 32 > gemv_codes_max_threads(rounds, ordered)) return false;
+    if (warps * 32 > dequant_gemv_max_threads(rounds, ordered)) return false;
     for (batch = most_rows; batch >= least_rows; batch -= least_rows) {
-      shared = gemv_codes_shared_bytes(warps, rounds, rows, packed, ordered, token_bytes, stage, batch);
+      shared = dequant_gemv_shared_bytes(warps, rounds, rows, packed, ordered, token_bytes, stage, batch);
       if (shared <= chip.shared_per_block) return true;
     }
     return false;
   };
   while (!fits())
-    if (++rounds > gemv_codes_max_rounds(packed)) return std::nullopt;
+    if (++rounds > dequant_gemv_max_rounds(packed)) return std::nullopt;
   const int threads = warps * 32;
-  const int fit = std::min(gemv_codes_max_threads(rounds, ordered) / threads,
+  const int fit = std::min(dequant_gemv_max_threads(rounds, ordered) / threads,
                            (chip.shared_per_block + kReserved) / (shared + kReserved));
   const int64_t at_once = blocks_at_once(s.n, rows, fit, chip.sm_count), grid = std::min(at_once, ceil_div(s.n, rows));
   const bool fills = ordered && chip.sm_major >= 9 && grid == at_once;
   if (fills) shared = std::max(shared, share_of_memory(at_once / chip.sm_count, chip));
-  return GemvCodesPlan{.form = form,
+  return DequantPlan{.form = form,
                        .tokens = 1,
                        .rounds = rounds,
                        .batch = batch,
@@ -298,26 +298,26 @@ std::optional<GemvCodesPlan> plan_vector(const ScaledProblem& s, int form, int t
                        .ordered = ordered};
 }
 
-/// How few_codes shares a product: the way that takes least time, by what was measured on an H200. Memory gives every
+/// How group_scaled_split_k_sm90 shares a product: the way that takes least time, by what was measured on an H200. Memory gives every
 /// multiprocessor its share; a stage takes some time however small it is, as do each chain and each warp in it.
-std::optional<GemvCodesPlan> plan_few(const ScaledProblem& s, int number, const GemvCodesChip& chip) {
+std::optional<DequantPlan> plan_split_k(const ScaledProblem& s, int number, const MatmulChip& chip) {
   constexpr int kMinStages = 4, kMaxStages = 16;  // fewer are slow
   constexpr int kMaxChains = 4096;                // sums of more do not fit, however they are shared
   // Multiprocessors come in groups of 8 that hold a cluster together; what a session has beside them may lie apart.
   constexpr int kGroupedMultiprocessors = 8;
-  static_assert(kMinStages >= kFewMinStages && kFewChain == kSkinnyCodesChain);
+  static_assert(kMinStages >= kSplitKMinStages && kSplitKChain == kDequantGemm80Chain);
   constexpr double kMemory = 4200.0;  // bytes a nanosecond
   const Form& form = kForms[number];
-  const int* const tokens = std::find_if(kFewTokens, std::end(kFewTokens), [&](int t) { return s.m <= t; });
-  if (chip.sm_major != 9 || tokens == std::end(kFewTokens) || *tokens > form.few) return std::nullopt;
+  const int* const tokens = std::find_if(kSplitKTokens, std::end(kSplitKTokens), [&](int t) { return s.m <= t; });
+  if (chip.sm_major != 9 || tokens == std::end(kSplitKTokens) || *tokens > form.split_k_tokens) return std::nullopt;
   const bool packed = is_packed(form.weights);
   const double of_warp = form.weights == Code::int4 ? 75.0 : packed ? 130.0 : 0.0;
-  const int chains = static_cast<int>(ceil_div(s.k, kFewChain)), warps = few_warps(*tokens, packed);
+  const int chains = static_cast<int>(ceil_div(s.k, kSplitKChain)), warps = split_k_warps(*tokens, packed);
   if (chains > kMaxChains) return std::nullopt;
   const int64_t max_rows = std::min(256, warps * 16);
-  std::optional<GemvCodesPlan> best;
+  std::optional<DequantPlan> best;
   double least = 0.0;
-  for (const FewCluster& cluster : kFewClusters) {
+  for (const SplitKCluster& cluster : kSplitKClusters) {
     const int blocks = cluster.blocks;
     if (blocks > 1 && chip.sm_count < kGroupedMultiprocessors) continue;
     const int64_t clusters = std::max(1, chip.sm_count * cluster.of_132 / 132 / blocks);
@@ -327,28 +327,28 @@ std::optional<GemvCodesPlan> plan_few(const ScaledProblem& s, int number, const 
     const double share_of_memory = kMemory / static_cast<double>(std::min<int64_t>(tiles * blocks, chip.sm_count));
     const int64_t most = std::min<int64_t>(warps / (rows / 16), ceil_div(chains, blocks));
     for (int split = 1; split <= most; ++split) {
-      FewShare share{rows, split, 0};
-      const int room = chip.shared_per_block - few_shared_bytes(share, *tokens, packed, chains, blocks);
-      share.stages = std::min(kMaxStages, room / few_stage_bytes(share, *tokens, packed));
+      SplitKShare share{rows, split, 0};
+      const int room = chip.shared_per_block - split_k_shared_bytes(share, *tokens, packed, chains, blocks);
+      share.stages = std::min(kMaxStages, room / split_k_stage_bytes(share, *tokens, packed));
       if (room < 0 || share.stages < kMinStages) continue;
       const double bytes = split * (rows + *tokens * (packed ? 4.0 : 2.0)) * 128.0;
       const double stage =
           std::max({300.0 + 165.0 * split, 300.0 + of_warp * split * rows / 16, 30.0 + bytes / share_of_memory});
       int64_t length = 0;  // of k, that the first block walks
-      for (int64_t at = 0; at < s.k; at += int64_t{kFewChain} * blocks * split)
-        length += std::min<int64_t>(s.k - at, kFewChain);
+      for (int64_t at = 0; at < s.k; at += int64_t{kSplitKChain} * blocks * split)
+        length += std::min<int64_t>(s.k - at, kSplitKChain);
       const double time =
           static_cast<double>(waves * ceil_div(length, packed ? 256 : 128)) * stage + (blocks > 1 ? 1200.0 : 0.0);
       if (best && time >= least) continue;
       least = time;
       best =
-          GemvCodesPlan{.form = number,
+          DequantPlan{.form = number,
                         .tokens = *tokens,
                         .rounds = 0,
                         .batch = 0,
                         .grid = static_cast<unsigned>(tiles * blocks),
-                        .block = static_cast<unsigned>(few_threads(*tokens, packed)),
-                        .shared_bytes = static_cast<unsigned>(few_shared_bytes(share, *tokens, packed, chains, blocks)),
+                        .block = static_cast<unsigned>(split_k_threads(*tokens, packed)),
+                        .shared_bytes = static_cast<unsigned>(split_k_shared_bytes(share, *tokens, packed, chains, blocks)),
                         .blocks = blocks,
                         .share = share};
     }
@@ -356,20 +356,20 @@ std::optional<GemvCodesPlan> plan_few(const ScaledProblem& s, int number, const 
   return best;
 }
 
-/// How gemm90_few_codes shares a product: in as few rounds of tiles as its warpgroups allow, each tile as small as
+/// How w8a16_sm90 shares a product: in as few rounds of tiles as its warpgroups allow, each tile as small as
 /// makes the work of all multiprocessors the same. What counts is how many rounds there are, then how many stages the
 /// warpgroups of a tile multiply; between tiles of 32, 64 and 128 of many tokens, the time of these.
-std::optional<GemvCodesPlan> plan_few90(const ScaledProblem& s, int number, const GemvCodesChip& chip) {
+std::optional<DequantPlan> plan_w8a16(const ScaledProblem& s, int number, const MatmulChip& chip) {
   constexpr int64_t kMinRows = 8, kManyColumns = 32, kMostTiles = int64_t{1} << 30;
-  constexpr int64_t kFewRows = 64, kAhead = 1024, kAheadOfMany = 512;  // bytes
+  constexpr int64_t kNarrowRows = 64, kAhead = 1024, kAheadOfMany = 512;  // bytes
   constexpr double kStart = 5.0;                                       // microseconds
   if (chip.sm_major != 9 || kForms[number].group != 0) return std::nullopt;
-  std::optional<GemvCodesPlan> best;
+  std::optional<DequantPlan> best;
   std::pair<int64_t, int64_t> least = {};
   int64_t least_time = 0;
-  for (int i = 0; i < static_cast<int>(std::size(kFewCodes90)); ++i) {
-    const FewCodes90Instance& instance = kFewCodes90[i];
-    const int columns = instance.columns, chains = instance.chains, part_rows = FewCodes90::part_rows(chains);
+  for (int i = 0; i < static_cast<int>(std::size(kW8A16Instances)); ++i) {
+    const W8A16Instance& instance = kW8A16Instances[i];
+    const int columns = instance.columns, chains = instance.chains, part_rows = W8A16Tiling::part_rows(chains);
     if (columns < std::min(s.m, kManyColumns) || (best && columns != best->tokens && s.m <= best->tokens)) continue;
     const int64_t token_tiles = ceil_div(s.m, columns),
                   least_tiles = ceil_div(s.n, int64_t{instance.warpgroups} * part_rows);
@@ -378,35 +378,35 @@ std::optional<GemvCodesPlan> plan_few90(const ScaledProblem& s, int number, cons
     const int64_t rows = std::max(kMinRows, ceil_div(s.n, row_tiles)), tiles = ceil_div(s.n, rows) * token_tiles;
     if (tiles > kMostTiles) continue;
 
-    FewCodes90 few = {};
-    few.rows = static_cast<int>(rows);
-    few.parts = static_cast<int>(ceil_div(rows, part_rows));
-    few.tokens = static_cast<int>(std::min<int64_t>(s.m, columns));
-    few.token_tiles = static_cast<int>(token_tiles);
-    few.tiles = static_cast<int>(tiles);
-    few.fills = static_cast<int>(ceil_div(s.k, chains * kBytesChain));
-    const std::pair<int64_t, int64_t> work = {rounds, int64_t{few.parts} * few.fills};
+    W8A16Tiling tiling = {};
+    tiling.rows = static_cast<int>(rows);
+    tiling.parts = static_cast<int>(ceil_div(rows, part_rows));
+    tiling.tokens = static_cast<int>(std::min<int64_t>(s.m, columns));
+    tiling.token_tiles = static_cast<int>(token_tiles);
+    tiling.tiles = static_cast<int>(tiles);
+    tiling.fills = static_cast<int>(ceil_div(s.k, chains * kBytesChain));
+    const std::pair<int64_t, int64_t> work = {rounds, int64_t{tiling.parts} * tiling.fills};
     const int64_t time = work.first * work.second * instance.stage_time;
     if (best && (columns == best->tokens ? work >= least : time >= least_time)) continue;
-    few.ahead = static_cast<int>(std::min(s.k, rows <= kFewRows ? kAhead : kAheadOfMany));
-    for (few.ways = std::min({FewCodes90::kMaxWays, instance.warpgroups / few.parts, few.fills});; --few.ways) {
-      const int room = chip.shared_per_block - FewCodes90::kExtraBytes - few.handed_bytes(columns);
-      few.stages = std::min(FewCodes90::kMaxStages, room / few.stage_bytes(columns, chains)) / few.ways;
-      if (few.stages >= instance.stages || few.ways == 1) break;
+    tiling.ahead = static_cast<int>(std::min(s.k, rows <= kNarrowRows ? kAhead : kAheadOfMany));
+    for (tiling.ways = std::min({W8A16Tiling::kMaxWays, instance.warpgroups / tiling.parts, tiling.fills});; --tiling.ways) {
+      const int room = chip.shared_per_block - W8A16Tiling::kExtraBytes - tiling.handed_bytes(columns);
+      tiling.stages = std::min(W8A16Tiling::kMaxStages, room / tiling.stage_bytes(columns, chains)) / tiling.ways;
+      if (tiling.stages >= instance.stages || tiling.ways == 1) break;
     }
-    if (few.stages < 2) continue;
+    if (tiling.stages < 2) continue;
     least = work;
     least_time = time;
-    best = GemvCodesPlan{.form = number,
+    best = DequantPlan{.form = number,
                          .tokens = columns,
                          .rounds = 0,
                          .batch = 0,
                          .grid = static_cast<unsigned>(std::min<int64_t>(tiles, chip.sm_count)),
-                         .block = static_cast<unsigned>(few.threads()),
-                         .shared_bytes = static_cast<unsigned>(few.shared_bytes(columns, chains)),
+                         .block = static_cast<unsigned>(tiling.threads()),
+                         .shared_bytes = static_cast<unsigned>(tiling.shared_bytes(columns, chains)),
                          .overlaps = should_overlap(tiles, chip.sm_count),
                          .instance = i,
-                         .few = few,
+                         .tiling = tiling,
                          .time_us = static_cast<double>(time) / 100.0 + kStart};
   }
   return best;
@@ -420,38 +420,38 @@ jit::Boxes token_boxes(const ScaledProduct& p, int tokens) {
   return {read(p.a.data), row_boxes(p.a.data.dtype(), p.problem.k, p.problem.m, p.problem.a.row, 64, tokens)};
 }
 
-void launch_few(const ScaledProduct& p, const GemvCodesPlan& plan) {
+void launch_split_k(const ScaledProduct& p, const DequantPlan& plan) {
   const ScaledProblem& s = p.problem;
   const DType dtype = p.a.data.dtype();
-  jit::launch(few_set(plan).get(0, dtype), p.out.device(),
+  jit::launch(split_k_set(plan).get(0, dtype), p.out.device(),
               {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes},
               code_boxes(p, is_packed(s.b.code) ? s.k / 2 : s.k, plan.share.rows), token_boxes(p, plan.tokens),
               write(p.out), read_if(p.a.scale), read_if(p.b.scale), read_if(p.b.zero), read_if(p.b.tensor_scale),
               read_if(p.bias), read_if(p.out_scale), s, plan.share);
 }
 
-void launch_few90(const ScaledProduct& p, const GemvCodesPlan& plan) {
+void launch_w8a16(const ScaledProduct& p, const DequantPlan& plan) {
   const ScaledProblem& s = p.problem;
   const DType dtype = p.a.data.dtype();
-  const jit::KernelSet& set = few90_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(plan.instance)];
+  const jit::KernelSet& set = w8a16_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(plan.instance)];
   jit::launch(
       set.get(0, dtype), p.out.device(),
       {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes, .overlaps = plan.overlaps},
-      code_boxes(p, s.k, plan.few.rows), token_boxes(p, plan.few.tokens), write(p.out), read_if(p.a.scale),
-      read_if(p.b.scale), read_if(p.bias), read_if(p.out_scale), s, plan.few);
+      code_boxes(p, s.k, plan.tiling.rows), token_boxes(p, plan.tiling.tokens), write(p.out), read_if(p.a.scale),
+      read_if(p.b.scale), read_if(p.bias), read_if(p.out_scale), s, plan.tiling);
 }
 
-/// dequant_gemm_sm90 in place of `plan`, where that is faster: instead of skinny_codes, but for up to 16 rows by so
-/// many weights that it fills the chip twice, and of gemm90_few_codes by their models.
-std::optional<DequantGemmPlan> plan_dequant(const ScaledProduct& p, const GemvCodesPlan& plan,
-                                            const GemvCodesChip& chip) {
+/// dequant_gemm_sm90 in place of `plan`, where that is faster: instead of dequant_gemm_sm80, but for up to 16 rows by so
+/// many weights that it fills the chip twice, and of w8a16_sm90 by their models.
+std::optional<DequantGemmPlan> plan_dequant(const ScaledProduct& p, const DequantPlan& plan,
+                                            const MatmulChip& chip) {
   const ScaledProblem& s = p.problem;
   const Form& form = kForms[plan.form];
   const bool forward = (s.n == 1 || s.b.row > 0) && (s.m == 1 || s.a.row > 0);
   const bool halves = itemsize(p.a.data.dtype()) == 2;
   if (chip.sm_major != 9 || plan.tokens == 1 || plan.blocks != 0 || !forward || !halves) return std::nullopt;
-  const bool few90 = plan.instance >= 0;
-  if (few90 ? plan.tokens < 32 : s.m <= 16 && plan.grid >= 2u * static_cast<unsigned>(chip.sm_count))
+  const bool w8a16 = plan.instance >= 0;
+  if (w8a16 ? plan.tokens < 32 : s.m <= 16 && plan.grid >= 2u * static_cast<unsigned>(chip.sm_count))
     return std::nullopt;
   const auto dequant = plan_dequant_gemm(s, {.sm_count = chip.sm_count,
                                              .shared_per_block = chip.shared_per_block,
@@ -459,22 +459,22 @@ std::optional<DequantGemmPlan> plan_dequant(const ScaledProduct& p, const GemvCo
                                              .group = form.group,
                                              .zero = form.zero,
                                              .boxed = dequant_gemm_boxes(p)});
-  if (!dequant || (few90 && dequant->time_us >= plan.time_us)) return std::nullopt;
+  if (!dequant || (w8a16 && dequant->time_us >= plan.time_us)) return std::nullopt;
   return dequant;
 }
 
 }  // namespace
 
-GemvCodesChip gemv_codes_chip(const ScaledProduct& p) {
+MatmulChip chip_of(const ScaledProduct& p) {
   const driver::DeviceProperties& properties = p.out.context().properties();
   return {.sm_count = runtime::current_sm_count(p.out.device()),
           .shared_per_block = properties.shared_per_block_optin,
           .sm_major = properties.sm_major};
 }
 
-std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvCodesChip& chip, bool one_order) {
+std::optional<DequantPlan> plan_dequant_kernel(const ScaledProduct& p, const MatmulChip& chip, bool one_order) {
   constexpr int64_t kMax = int64_t{1} << 30;
-  constexpr int64_t kManyRows = 64;  // of weights on a multiprocessor: gemm90_few_codes is as fast for one row of a
+  constexpr int64_t kManyRows = 64;  // of weights on a multiprocessor: w8a16_sm90 is as fast for one row of a
   const ScaledProblem& s = p.problem;
   if (s.experts != 0 || s.k == 0 || std::max({s.m, s.n, s.k}) > kMax) return std::nullopt;
   // Where one order is wanted, a row is judged as the matrix it may be a slice of.
@@ -502,30 +502,30 @@ std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& p, const GemvC
   const bool forward = s.n == 1 || s.b.row > 0;
   if (tokens == 1) {
     if (one_order && forward && s.n > kManyRows * chip.sm_count)
-      if (const auto few = plan_few90(s, number, chip)) return few;
+      if (const auto plan = plan_w8a16(s, number, chip)) return plan;
     const auto plan = plan_vector(s, number, token_bytes, one_order, chip);
     if (plan || find_form(s.b.code, group, p.b.zero.defined(), p.a.data.dtype(), 16) < 0) return plan;
     tokens = 16;
   }
   if (forward && (s.m == 1 || s.a.row > 0)) {
-    if (const auto few = plan_few(s, number, chip)) return few;
-    if (const auto few = plan_few90(s, number, chip)) return few;
+    if (const auto plan = plan_split_k(s, number, chip)) return plan;
+    if (const auto plan = plan_w8a16(s, number, chip)) return plan;
   }
-  if (skinny_shared_bytes(form, tokens) > chip.shared_per_block) tokens = 16;
-  const int64_t blocks = ceil_div(s.m, tokens) * ceil_div(s.n, kSkinnyCodesRows);
+  if (gemm_sm80_shared_bytes(form, tokens) > chip.shared_per_block) tokens = 16;
+  const int64_t blocks = ceil_div(s.m, tokens) * ceil_div(s.n, kDequantGemm80Rows);
   if (blocks > kMax) return std::nullopt;
-  return GemvCodesPlan{.form = number,
+  return DequantPlan{.form = number,
                        .tokens = tokens,
                        .rounds = 0,
                        .batch = 0,
                        .grid = static_cast<unsigned>(blocks),
-                       .block = kSkinnyCodesThreads,
-                       .shared_bytes = static_cast<unsigned>(skinny_shared_bytes(form, tokens))};
+                       .block = kDequantGemm80Threads,
+                       .shared_bytes = static_cast<unsigned>(gemm_sm80_shared_bytes(form, tokens))};
 }
 
-std::optional<std::string> explain_gemv_codes(const ScaledProduct& p, bool one_order) {
-  const GemvCodesChip chip = gemv_codes_chip(p);
-  const auto plan = plan_gemv_codes(p, chip, one_order);
+std::optional<std::string> explain_dequant_kernel(const ScaledProduct& p, bool one_order) {
+  const MatmulChip chip = chip_of(p);
+  const auto plan = plan_dequant_kernel(p, chip, one_order);
   if (!plan) return std::nullopt;
   const auto in_file = [](const char* what, const char* file, unsigned grid) {
     return std::string(what) + ", " + std::to_string(grid) + " blocks (" + file + ".cuh)";
@@ -538,16 +538,16 @@ std::optional<std::string> explain_gemv_codes(const ScaledProduct& p, bool one_o
   return in_file("one row on CUDA cores", nvfp4 ? "nvfp4_gemv" : "dequant_gemv", plan->grid);
 }
 
-bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
-  const GemvCodesChip chip = gemv_codes_chip(p);
-  const auto plan = plan_gemv_codes(p, chip, one_order);
+bool launch_dequant_kernel(const ScaledProduct& p, bool one_order) {
+  const MatmulChip chip = chip_of(p);
+  const auto plan = plan_dequant_kernel(p, chip, one_order);
   if (!plan) return false;
   if (const auto dequant = plan_dequant(p, *plan, chip)) {
     launch_dequant_gemm(p, *dequant);
     return true;
   }
   if (plan->blocks != 0 || plan->instance >= 0) {
-    plan->blocks != 0 ? launch_few(p, *plan) : launch_few90(p, *plan);
+    plan->blocks != 0 ? launch_split_k(p, *plan) : launch_w8a16(p, *plan);
     return true;
   }
   const auto launch = [&](const auto&... more) {
@@ -560,9 +560,9 @@ bool launch_gemv_codes(const ScaledProduct& p, bool one_order) {
   if (plan->tokens == 1) {
     const int n = static_cast<int>(p.problem.n), grid = static_cast<int>(plan->grid);
     if (kForms[plan->form].pairs == 0)
-      launch(GemvE2m1Share{.share = n / grid, .extra = n % grid, .rounds = plan->rounds});
+      launch(Nvfp4GemvShare{.share = n / grid, .extra = n % grid, .rounds = plan->rounds});
     else
-      launch(GemvCodesRows{.share = n / grid, .extra = n % grid, .batch = plan->batch});
+      launch(DequantGemvRows{.share = n / grid, .extra = n % grid, .batch = plan->batch});
   } else {
     launch();
   }

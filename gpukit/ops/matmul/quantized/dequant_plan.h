@@ -12,25 +12,25 @@
 namespace gpukit::cuda {
 
 /// What a launch depends on. Of these only shared_per_block may change the bits of a result, those of one row.
-struct GemvCodesChip {
+struct MatmulChip {
   int sm_count, shared_per_block, sm_major;
 };
 
 /// Of the device and the session that a product runs in.
-GemvCodesChip gemv_codes_chip(const ScaledProduct& product);
+MatmulChip chip_of(const ScaledProduct& product);
 
-struct GemvCodesPlan {
+struct DequantPlan {
   int form;                            // of the table in dequant_plan.cpp
   int tokens;                          // that a block takes at most: 1, 8, 16, 32, 64 or 128
-  int rounds, batch;                   // where that is 1: of a block along a row, and as in GemvCodesRows
+  int rounds, batch;                   // where that is 1: of a block along a row, and as in DequantGemvRows
   unsigned grid, block, shared_bytes;  // shared: asked for at the launch
   bool overlaps = false;               // as in LaunchConfig
   bool ordered = false;                // one row with the sums of several
-  int blocks = 0;                      // of a cluster of few_codes; 0: another kernel
-  FewShare share = {};                 // few_codes
-  int instance = -1;                   // of gemm90_few_codes; -1: another kernel
-  FewCodes90 few = {};                 // gemm90_few_codes
-  double time_us = 0.0;                // gemm90_few_codes by 32 rows and more: by a model of an H200
+  int blocks = 0;                      // of a cluster of group_scaled_split_k_sm90; 0: another kernel
+  SplitKShare share = {};                 // group_scaled_split_k_sm90
+  int instance = -1;                   // of w8a16_sm90; -1: another kernel
+  W8A16Tiling tiling = {};                 // w8a16_sm90
+  double time_us = 0.0;                // w8a16_sm90 by 32 rows and more: by a model of an H200
 };
 
 /// nullopt where `product` is not one of these: a is float16 or bfloat16, b is float8_e4m3 with scales of the tensor,
@@ -39,12 +39,12 @@ struct GemvCodesPlan {
 /// own, unless it is longer than a block has room for. It has another order of sums, but where `one_order` is wanted
 /// for every number of rows: then it serves 16-bit a and 8 bits with scales of the tensor or rows, in theirs, unless
 /// the weights are so many that the kernel of several rows (sm_90) is as fast.
-std::optional<GemvCodesPlan> plan_gemv_codes(const ScaledProduct& product, const GemvCodesChip& chip, bool one_order);
+std::optional<DequantPlan> plan_dequant_kernel(const ScaledProduct& product, const MatmulChip& chip, bool one_order);
 
 /// Launches the product and gives true, or false where there is no plan for it. On sm_90 dequant_gemm_sm90, which has
 /// the same bits, makes it where it takes less time than the kernel of the plan.
-bool launch_gemv_codes(const ScaledProduct& product, bool one_order);
-/// The kernel that launch_gemv_codes would launch, in words with its file; nullopt where there is none.
-std::optional<std::string> explain_gemv_codes(const ScaledProduct& product, bool one_order);
+bool launch_dequant_kernel(const ScaledProduct& product, bool one_order);
+/// The kernel that launch_dequant_kernel would launch, in words with its file; nullopt where there is none.
+std::optional<std::string> explain_dequant_kernel(const ScaledProduct& product, bool one_order);
 
 }  // namespace gpukit::cuda

@@ -13,12 +13,12 @@
 namespace gpukit {
 namespace {
 
-using cuda::GemvCodesChip;
-using cuda::GemvCodesPlan;
-using cuda::plan_gemv_codes;
+using cuda::MatmulChip;
+using cuda::DequantPlan;
+using cuda::plan_dequant_kernel;
 using testing::kCpu;
 
-constexpr GemvCodesChip kHopper = {132, 232448, 9}, kAda = {128, 101376, 8}, kBlackwell = {148, 232448, 10};
+constexpr MatmulChip kHopper = {132, 232448, 9}, kAda = {128, 101376, 8}, kBlackwell = {148, 232448, 10};
 
 /// A row of x by w [n, k] with scales of `rows` by `group`; group 0: one a row.
 ScaledProduct product(DType x, DType w, int64_t n, int64_t k, int64_t group, bool zero = false, int64_t rows = 1) {
@@ -43,9 +43,9 @@ ScaledProduct product(DType x, DType w, int64_t n, int64_t k, int64_t group, boo
   p.problem.b = operand(p.b, {1, n, k});
   return p;
 }
-bool planned(const ScaledProduct& p) { return plan_gemv_codes(p, kHopper, false).has_value(); }
+bool planned(const ScaledProduct& p) { return plan_dequant_kernel(p, kHopper, false).has_value(); }
 
-TEST(GemvCodes, HasTheFormats) {
+TEST(DequantKernel, HasTheFormats) {
   for (DType x : {DType::float16, DType::bfloat16}) {
     EXPECT_TRUE(planned(product(x, DType::float8_e4m3, 300, 640, 0)));
     EXPECT_TRUE(planned(product(x, DType::float8_e4m3, 300, 640, 128, false, 128)));
@@ -65,7 +65,7 @@ TEST(GemvCodes, HasTheFormats) {
   EXPECT_FALSE(planned(product(DType::int8, DType::int8, 300, 640, 0)));
 }
 
-TEST(GemvCodes, LeavesOtherLayouts) {
+TEST(DequantKernel, LeavesOtherLayouts) {
   const auto int8 = [] { return product(DType::bfloat16, DType::int8, 300, 640, 0); };
   ASSERT_TRUE(planned(int8()));
   ScaledProduct p = int8();
@@ -73,7 +73,7 @@ TEST(GemvCodes, LeavesOtherLayouts) {
   EXPECT_FALSE(planned(p));
   p.problem.m = 1;
   EXPECT_TRUE(planned(p));
-  EXPECT_FALSE(plan_gemv_codes(p, kHopper, true).has_value());
+  EXPECT_FALSE(plan_dequant_kernel(p, kHopper, true).has_value());
   p = int8();
   p.problem.experts = 4;
   EXPECT_FALSE(planned(p));
@@ -104,7 +104,7 @@ TEST(GemvCodes, LeavesOtherLayouts) {
   EXPECT_FALSE(planned(p));
 }
 
-TEST(GemvCodes, TakesScalesOfBlocksOnBothSides) {
+TEST(DequantKernel, TakesScalesOfBlocksOnBothSides) {
   for (int64_t group : {0, 128}) {
     ScaledProduct p = product(DType::float8_e4m3, DType::float8_e4m3, 300, 640, group, false, group == 0 ? 1 : 128);
     p.problem.a.has_scale = 1;
@@ -115,7 +115,7 @@ TEST(GemvCodes, TakesScalesOfBlocksOnBothSides) {
 }
 
 /// The order of sums follows from the number of threads: k and the format give it, not n or the multiprocessors.
-TEST(GemvCodes, ThreadsFollowFromK) {
+TEST(DequantKernel, ThreadsFollowFromK) {
   struct Row {
     int64_t k;
     unsigned bytes8;
@@ -129,11 +129,11 @@ TEST(GemvCodes, ThreadsFollowFromK) {
         Row{29568, 480, 4, 480, 2}, Row{32768, 512, 4, 512, 2}})
     for (int64_t n : {1, 300, 29568})
       for (int sms : {132, 1}) {
-        const GemvCodesChip chip = {sms, kHopper.shared_per_block, kHopper.sm_major};
-        const auto of8 = plan_gemv_codes(product(DType::bfloat16, DType::int8, n, row.k, 0), chip, false);
+        const MatmulChip chip = {sms, kHopper.shared_per_block, kHopper.sm_major};
+        const auto of8 = plan_dequant_kernel(product(DType::bfloat16, DType::int8, n, row.k, 0), chip, false);
         EXPECT_EQ(of8->block, row.bytes8);
         EXPECT_EQ(of8->rounds, row.rounds8);
-        const auto of4 = plan_gemv_codes(product(DType::bfloat16, DType::int4, n, row.k, 64), chip, false);
+        const auto of4 = plan_dequant_kernel(product(DType::bfloat16, DType::int4, n, row.k, 64), chip, false);
         EXPECT_EQ(of4->block, row.bits4);
         EXPECT_EQ(of4->rounds, row.rounds4);
         for (const auto& plan : {of8, of4}) {
@@ -146,7 +146,7 @@ TEST(GemvCodes, ThreadsFollowFromK) {
       }
 }
 
-TEST(GemvCodes, ThreadsOfE2m1FollowFromK) {
+TEST(DequantKernel, ThreadsOfE2m1FollowFromK) {
   struct Row {
     int64_t k;
     unsigned threads;
@@ -157,50 +157,50 @@ TEST(GemvCodes, ThreadsOfE2m1FollowFromK) {
     for (int64_t group : {16, 32})
       for (int64_t n : {1, 300, 29568})
         for (int sms : {132, 1}) {
-          const GemvCodesChip chip = {sms, kHopper.shared_per_block, kHopper.sm_major};
-          const auto plan = plan_gemv_codes(product(DType::bfloat16, DType::float4_e2m1, n, row.k, group), chip, false);
+          const MatmulChip chip = {sms, kHopper.shared_per_block, kHopper.sm_major};
+          const auto plan = plan_dequant_kernel(product(DType::bfloat16, DType::float4_e2m1, n, row.k, group), chip, false);
           EXPECT_EQ(plan->tokens, 1);
           EXPECT_EQ(plan->block, row.threads) << row.k;
           EXPECT_EQ(plan->rounds, row.rounds) << row.k;
           EXPECT_EQ(plan->overlaps, row.threads == 512u && cuda::should_overlap(plan->grid, sms)) << row.k;
         }
   const auto product_of_ada = product(DType::bfloat16, DType::float4_e2m1, 300, 8192, 16);
-  EXPECT_FALSE(plan_gemv_codes(product_of_ada, kAda, false)->overlaps);
+  EXPECT_FALSE(plan_dequant_kernel(product_of_ada, kAda, false)->overlaps);
 }
 
 /// Every chunk of a row has a warp and every warp a chunk, x and the stages fit, and no block is without rows.
-TEST(GemvCodes, E2m1FitsEveryChip) {
+TEST(DequantKernel, E2m1FitsEveryChip) {
   for (int64_t k = 128; k <= 60000; k += 896)
     for (int64_t n : {1, 131, 4096})
-      for (const GemvCodesChip& chip : {kHopper, kAda}) {
-        const auto plan = plan_gemv_codes(product(DType::float16, DType::float4_e2m1, n, k, 32), chip, false);
+      for (const MatmulChip& chip : {kHopper, kAda}) {
+        const auto plan = plan_dequant_kernel(product(DType::float16, DType::float4_e2m1, n, k, 32), chip, false);
         ASSERT_TRUE(plan.has_value());
         EXPECT_LE(plan->shared_bytes, static_cast<unsigned>(chip.shared_per_block));
         if (plan->tokens != 1) {  // x leaves too little
           EXPECT_GE(k, chip.shared_per_block == kAda.shared_per_block ? 28000 : 90000) << k;
           continue;
         }
-        const int64_t warps = plan->block / 32, chunks = ceil_div(k, kGemvE2m1K / 2);
+        const int64_t warps = plan->block / 32, chunks = ceil_div(k, kNvfp4GemvK / 2);
         const int64_t left_over = chunks - 2 * warps * plan->rounds;
         EXPECT_GE(left_over, plan->rounds == 0 ? warps : 0);
         EXPECT_LT(left_over, 2 * warps);
-        EXPECT_LE(warps, kGemvE2m1Warps);
+        EXPECT_LE(warps, kNvfp4GemvWarps);
         EXPECT_GE(plan->grid, 1u);
         EXPECT_LE(plan->grid, n);
       }
 }
 
 /// Where shared memory is small, a block is narrower and takes more rounds.
-TEST(GemvCodes, FitsSharedMemory) {
-  const auto plan = [](DType x, DType w, int64_t k, int64_t group, const GemvCodesChip& chip) {
-    return plan_gemv_codes(product(x, w, 300, k, group), chip, false);
+TEST(DequantKernel, FitsSharedMemory) {
+  const auto plan = [](DType x, DType w, int64_t k, int64_t group, const MatmulChip& chip) {
+    return plan_dequant_kernel(product(x, w, 300, k, group), chip, false);
   };
   EXPECT_EQ(plan(DType::bfloat16, DType::int4, 14336, 128, kAda)->block, 224u);
   EXPECT_EQ(plan(DType::bfloat16, DType::int4, 14336, 128, kAda)->rounds, 2);
   EXPECT_EQ(plan(DType::bfloat16, DType::int8, 14336, 0, kAda)->rounds, 2);
   EXPECT_EQ(plan(DType::bfloat16, DType::int8, 24576, 0, kAda)->tokens, 16);
   for (int64_t k = 256; k <= 33024; k += 128)
-    for (const GemvCodesChip& chip : {kHopper, kAda})
+    for (const MatmulChip& chip : {kHopper, kAda})
       for (DType w : {DType::int8, DType::int4}) {
         const auto p = plan(DType::bfloat16, w, k, w == DType::int8 ? 0 : 128, chip);
         ASSERT_TRUE(p.has_value());
@@ -211,15 +211,15 @@ TEST(GemvCodes, FitsSharedMemory) {
       }
   // Rows that no block has the registers for.
   const ScaledProduct blocks = product(DType::bfloat16, DType::float8_e4m3, 300, 33024, 128, false, 128);
-  EXPECT_EQ(plan_gemv_codes(blocks, kHopper, false)->tokens, 8);
+  EXPECT_EQ(plan_dequant_kernel(blocks, kHopper, false)->tokens, 8);
   EXPECT_EQ(plan(DType::bfloat16, DType::int8, 32784, 0, kBlackwell)->tokens, 16);
   EXPECT_EQ(plan(DType::bfloat16, DType::int4, 32896, 128, kBlackwell)->tokens, 16);
   EXPECT_FALSE(plan(DType::float8_e4m3, DType::float8_e4m3, 32784, 0, kHopper).has_value());
 }
 
-TEST(GemvCodes, BlocksFillTheChipOnce) {
-  const auto grid = [](DType w, int64_t n, int64_t k, int64_t group, const GemvCodesChip& chip) {
-    return plan_gemv_codes(product(DType::bfloat16, w, n, k, group), chip, false)->grid;
+TEST(DequantKernel, BlocksFillTheChipOnce) {
+  const auto grid = [](DType w, int64_t n, int64_t k, int64_t group, const MatmulChip& chip) {
+    return plan_dequant_kernel(product(DType::bfloat16, w, n, k, group), chip, false)->grid;
   };
   // 4 blocks of 128 threads on each of 132 multiprocessors, 28 rows each.
   EXPECT_EQ(grid(DType::int4, 14336, 4096, 128, kHopper), 528u);
@@ -237,7 +237,7 @@ TEST(GemvCodes, BlocksFillTheChipOnce) {
   EXPECT_EQ(grid(DType::float4_e2m1, 3, 4096, 16, kHopper), 3u);
 }
 
-TEST(GemvCodes, MoreRowsTakeTiles) {
+TEST(DequantKernel, MoreRowsTakeTiles) {
   ScaledProduct p = product(DType::bfloat16, DType::int8, 300, 640, 0);
   struct Row {
     int64_t m;
@@ -245,12 +245,12 @@ TEST(GemvCodes, MoreRowsTakeTiles) {
   };
   for (const Row& row : {Row{1, 1}, Row{2, 16}, Row{16, 16}, Row{17, 64}, Row{64, 64}, Row{65, 64}, Row{4096, 64}}) {
     p.problem.m = row.m;
-    for (const GemvCodesChip& chip : {kBlackwell, kAda}) {
-      EXPECT_EQ(plan_gemv_codes(p, chip, true)->blocks, 0);
-      const GemvCodesPlan plan = *plan_gemv_codes(p, chip, false);
+    for (const MatmulChip& chip : {kBlackwell, kAda}) {
+      EXPECT_EQ(plan_dequant_kernel(p, chip, true)->blocks, 0);
+      const DequantPlan plan = *plan_dequant_kernel(p, chip, false);
       EXPECT_EQ(plan.tokens, row.tokens);
-      EXPECT_EQ(plan_gemv_codes(p, chip, true)->tokens, row.tokens);
-      EXPECT_EQ(plan_gemv_codes(p, chip, true)->ordered, row.m == 1);
+      EXPECT_EQ(plan_dequant_kernel(p, chip, true)->tokens, row.tokens);
+      EXPECT_EQ(plan_dequant_kernel(p, chip, true)->ordered, row.m == 1);
       EXPECT_FALSE(plan.ordered);
       if (row.m == 1) continue;
       EXPECT_EQ(plan.grid, static_cast<unsigned>(5 * ceil_div(row.m, row.tokens)));
@@ -263,17 +263,17 @@ TEST(GemvCodes, MoreRowsTakeTiles) {
   p.problem.m = 2;
   EXPECT_FALSE(planned(p));
   p.problem.m = 1;
-  EXPECT_FALSE(plan_gemv_codes(p, kHopper, true).has_value());
+  EXPECT_FALSE(plan_dequant_kernel(p, kHopper, true).has_value());
   // 64 rows of packed codes at once need more than a small chip has.
   p = product(DType::bfloat16, DType::int4, 300, 640, 32);
   p.problem.m = 64;
-  EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->tokens, 64);
-  EXPECT_EQ(plan_gemv_codes(p, kAda, false)->tokens, 16);
-  EXPECT_EQ(plan_gemv_codes(p, kAda, false)->grid, 5u * 4);
+  EXPECT_EQ(plan_dequant_kernel(p, kHopper, false)->tokens, 64);
+  EXPECT_EQ(plan_dequant_kernel(p, kAda, false)->tokens, 16);
+  EXPECT_EQ(plan_dequant_kernel(p, kAda, false)->grid, 5u * 4);
 }
 
-/// few_codes: up to 32 rows by 8 bits whose scales change along k on sm_90, and one row where there is to be one order.
-TEST(GemvCodes, FewRowsTakeClusters) {
+/// group_scaled_split_k_sm90: up to 32 rows by 8 bits whose scales change along k on sm_90, and one row where there is to be one order.
+TEST(DequantKernel, FewRowsTakeClusters) {
   ScaledProduct p = product(DType::float16, DType::float8_e4m3, 4096, 14336, 128, false, 128);
   struct Row {
     int64_t m;
@@ -281,21 +281,21 @@ TEST(GemvCodes, FewRowsTakeClusters) {
   };
   for (const Row& row : {Row{1, 8}, Row{8, 8}, Row{9, 16}, Row{17, 32}, Row{32, 32}}) {
     p.problem.m = row.m;
-    const GemvCodesPlan plan = *plan_gemv_codes(p, kHopper, true);
+    const DequantPlan plan = *plan_dequant_kernel(p, kHopper, true);
     EXPECT_EQ(plan.tokens, row.tokens);
     EXPECT_EQ(plan.blocks, 4);
     EXPECT_EQ(plan.share.rows, 144);
     EXPECT_EQ(plan.grid, 4u * 29);
-    EXPECT_EQ(plan.block, static_cast<unsigned>(few_threads(row.tokens, false)));
+    EXPECT_EQ(plan.block, static_cast<unsigned>(split_k_threads(row.tokens, false)));
   }
   p.problem.m = 1;
-  EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->blocks, 0);
+  EXPECT_EQ(plan_dequant_kernel(p, kHopper, false)->blocks, 0);
   p.problem.m = 33;
-  EXPECT_EQ(plan_gemv_codes(p, kHopper, false)->blocks, 0);
+  EXPECT_EQ(plan_dequant_kernel(p, kHopper, false)->blocks, 0);
 }
 
 /// What the kernel can do, for every shape; and that the multiprocessors are busy where there is enough to do.
-TEST(GemvCodes, FewRowsFitTheKernel) {
+TEST(DequantKernel, FewRowsFitTheKernel) {
   for (DType w : {DType::float8_e4m3, DType::int4, DType::float4_e2m1})
     for (const int sms : {1, 16, 78, 114, 132})
       for (int64_t n : {1, 7, 300, 3584, 4096, 14336, 29568, 128256})
@@ -304,34 +304,34 @@ TEST(GemvCodes, FewRowsFitTheKernel) {
             const bool packed = w != DType::float8_e4m3;
             ScaledProduct p = product(DType::bfloat16, w, n, k, packed ? 32 : 128, false, packed ? 1 : 128);
             p.problem.m = m;
-            const auto plan = plan_gemv_codes(p, {sms, 232448, 9}, false);
+            const auto plan = plan_dequant_kernel(p, {sms, 232448, 9}, false);
             ASSERT_TRUE(plan.has_value());
             if (plan->blocks == 0) {  // no room for the registers
               EXPECT_TRUE(w == DType::int4 && m > 8) << n << " " << k << " " << m;
               continue;
             }
             EXPECT_TRUE(plan->blocks == 1 || sms >= 8);
-            const FewShare& share = plan->share;
+            const SplitKShare& share = plan->share;
             const auto blocks = static_cast<unsigned>(plan->blocks);
             EXPECT_EQ(share.rows % 16, 0);
             EXPECT_LE(share.rows, 256);
             EXPECT_GE(share.split, 1);
-            EXPECT_LE(share.rows / 16 * share.split, few_warps(plan->tokens, packed));
-            EXPECT_GE(share.stages, kFewMinStages);
+            EXPECT_LE(share.rows / 16 * share.split, split_k_warps(plan->tokens, packed));
+            EXPECT_GE(share.stages, kSplitKMinStages);
             EXPECT_EQ(plan->grid % blocks, 0u);
             EXPECT_GE(static_cast<int64_t>(plan->grid / blocks) * share.rows, n);
             EXPECT_LT(static_cast<int64_t>(plan->grid / blocks - 1) * share.rows, n);
             EXPECT_LE(plan->shared_bytes, 232448u);
-            const int chains = static_cast<int>(ceil_div(k, kFewChain));
+            const int chains = static_cast<int>(ceil_div(k, kSplitKChain));
             EXPECT_EQ(static_cast<int>(plan->shared_bytes),
-                      few_shared_bytes(share, plan->tokens, packed, chains, plan->blocks));
+                      split_k_shared_bytes(share, plan->tokens, packed, chains, plan->blocks));
             const bool large = n >= 3584 && k >= 3584 && sms == 132;
             EXPECT_GE(plan->grid, large ? 105u : 1u) << n << " " << k << " " << m;
           }
 }
 
-/// gemm90_few_codes: any number of rows by 8 bits whose scales do not change along k, on sm_90.
-TEST(GemvCodes, RowsByBytesTakeWgmma) {
+/// w8a16_sm90: any number of rows by 8 bits whose scales do not change along k, on sm_90.
+TEST(DequantKernel, RowsByBytesTakeWgmma) {
   struct Case {
     int64_t m, n, k;
     int tokens, rows, parts, ways, tiles, fills;
@@ -355,24 +355,24 @@ TEST(GemvCodes, RowsByBytesTakeWgmma) {
                           Case{1024, 8192, 8192, 128, 125, 2, 1, 528, 32}, Case{100, 300, 640, 32, 10, 1, 2, 120, 2}}) {
       ScaledProduct p = product(DType::bfloat16, w, c.n, c.k, 0);
       p.problem.m = c.m;
-      const GemvCodesPlan plan = *plan_gemv_codes(p, kHopper, false);
+      const DequantPlan plan = *plan_dequant_kernel(p, kHopper, false);
       EXPECT_GE(plan.instance, 0);
       EXPECT_EQ(plan.tokens, c.tokens);
-      EXPECT_EQ(plan.few.rows, c.rows) << c.m << " " << c.n;
-      EXPECT_EQ(plan.few.parts, c.parts) << c.m << " " << c.n;
-      EXPECT_EQ(plan.few.ways, c.ways) << c.m << " " << c.n;
-      EXPECT_EQ(plan.few.tiles, c.tiles) << c.m << " " << c.n;
-      EXPECT_EQ(plan.few.fills, c.fills) << c.m << " " << c.n;
-      EXPECT_EQ(plan.few.tokens, std::min<int64_t>(c.m, c.tokens));
-      for (const GemvCodesChip& chip : {kAda, kBlackwell}) EXPECT_LT(plan_gemv_codes(p, chip, false)->instance, 0);
+      EXPECT_EQ(plan.tiling.rows, c.rows) << c.m << " " << c.n;
+      EXPECT_EQ(plan.tiling.parts, c.parts) << c.m << " " << c.n;
+      EXPECT_EQ(plan.tiling.ways, c.ways) << c.m << " " << c.n;
+      EXPECT_EQ(plan.tiling.tiles, c.tiles) << c.m << " " << c.n;
+      EXPECT_EQ(plan.tiling.fills, c.fills) << c.m << " " << c.n;
+      EXPECT_EQ(plan.tiling.tokens, std::min<int64_t>(c.m, c.tokens));
+      for (const MatmulChip& chip : {kAda, kBlackwell}) EXPECT_LT(plan_dequant_kernel(p, chip, false)->instance, 0);
     }
 }
 
 /// One row has a kernel of its own, which can have the order of several; many weights take that of several.
-TEST(GemvCodes, OneRowInTheOrderOfSeveral) {
+TEST(DequantKernel, OneRowInTheOrderOfSeveral) {
   for (int64_t k : {3584, 4096, 14336, 18944, 29568}) {
-    const GemvCodesPlan plan =
-        *plan_gemv_codes(product(DType::bfloat16, DType::float8_e4m3, 4096, k, 0), kHopper, true);
+    const DequantPlan plan =
+        *plan_dequant_kernel(product(DType::bfloat16, DType::float8_e4m3, 4096, k, 0), kHopper, true);
     EXPECT_EQ(plan.tokens, 1) << k;
     EXPECT_TRUE(plan.ordered && plan.overlaps) << k;
     EXPECT_EQ(plan.block, static_cast<unsigned>(ceil_div(k, 2048) * 32));
@@ -383,41 +383,41 @@ TEST(GemvCodes, OneRowInTheOrderOfSeveral) {
     EXPECT_GT((blocks + 1) * (plan.shared_bytes + 1024), of_all);
   }
   const ScaledProduct many = product(DType::bfloat16, DType::float8_e4m3, 14336, 4096, 0);
-  EXPECT_EQ(plan_gemv_codes(many, kHopper, true)->tokens, 8);
-  EXPECT_EQ(plan_gemv_codes(many, kHopper, false)->tokens, 1);
-  for (const GemvCodesChip& chip : {kAda, kBlackwell}) EXPECT_TRUE(plan_gemv_codes(many, chip, true)->ordered);
+  EXPECT_EQ(plan_dequant_kernel(many, kHopper, true)->tokens, 8);
+  EXPECT_EQ(plan_dequant_kernel(many, kHopper, false)->tokens, 1);
+  for (const MatmulChip& chip : {kAda, kBlackwell}) EXPECT_TRUE(plan_dequant_kernel(many, chip, true)->ordered);
 }
 
 /// What the kernel can do, for every shape.
-TEST(GemvCodes, RowsByBytesFitTheKernel) {
+TEST(DequantKernel, RowsByBytesFitTheKernel) {
   for (const int sms : {1, 16, 78, 132})
     for (int64_t n : {1, 7, 300, 3584, 4096, 14336, 29568, 128256})
       for (int64_t k : {16, 128, 640, 3584, 29568, 102400})
         for (int64_t m : {2, 8, 9, 16, 17, 32, 33, 64, 100, 4096}) {
           ScaledProduct p = product(DType::bfloat16, DType::int8, n, k, 0);
           p.problem.m = m;
-          const GemvCodesPlan plan = *plan_gemv_codes(p, {sms, 232448, 9}, false);
+          const DequantPlan plan = *plan_dequant_kernel(p, {sms, 232448, 9}, false);
           ASSERT_GE(plan.instance, 0);
-          const FewCodes90& few = plan.few;
+          const W8A16Tiling& tiling = plan.tiling;
           const int of[] = {2, 1, 2, 2, 1, 2, 1, 2, 1, 1}, most[] = {4, 4, 5, 4, 4, 5, 4, 4, 3, 2};
           const int chains = of[plan.instance];
-          EXPECT_GE(few.ways, 1);
-          EXPECT_LE(few.ways, std::min(FewCodes90::kMaxWays, few.fills));
-          EXPECT_LE(few.ways * few.parts, most[plan.instance]);
-          EXPECT_LE(few.rows, few.parts * FewCodes90::part_rows(chains));
-          EXPECT_GE(few.stages, 2);
-          EXPECT_LE(few.ways * few.stages, FewCodes90::kMaxStages);
+          EXPECT_GE(tiling.ways, 1);
+          EXPECT_LE(tiling.ways, std::min(W8A16Tiling::kMaxWays, tiling.fills));
+          EXPECT_LE(tiling.ways * tiling.parts, most[plan.instance]);
+          EXPECT_LE(tiling.rows, tiling.parts * W8A16Tiling::part_rows(chains));
+          EXPECT_GE(tiling.stages, 2);
+          EXPECT_LE(tiling.ways * tiling.stages, W8A16Tiling::kMaxStages);
           EXPECT_EQ(plan.overlaps, cuda::should_overlap(plan.grid, sms));
           EXPECT_LE(plan.shared_bytes, 232448u);
-          EXPECT_EQ(plan.shared_bytes, static_cast<unsigned>(few.shared_bytes(plan.tokens, chains)));
-          EXPECT_EQ(plan.block, static_cast<unsigned>(few.threads()));
-          EXPECT_LE(few.tokens, plan.tokens);
-          EXPECT_GE(int64_t{few.token_tiles} * plan.tokens, m);
-          EXPECT_EQ(few.tiles, ceil_div(n, few.rows) * few.token_tiles);
-          EXPECT_LE(plan.grid, static_cast<unsigned>(std::min(sms, few.tiles)));
-          EXPECT_GE(int64_t{few.fills} * chains * kBytesChain, k);
-          EXPECT_LE(few.ahead, k);
-          EXPECT_EQ(few.ahead % 16, 0);
+          EXPECT_EQ(plan.shared_bytes, static_cast<unsigned>(tiling.shared_bytes(plan.tokens, chains)));
+          EXPECT_EQ(plan.block, static_cast<unsigned>(tiling.threads()));
+          EXPECT_LE(tiling.tokens, plan.tokens);
+          EXPECT_GE(int64_t{tiling.token_tiles} * plan.tokens, m);
+          EXPECT_EQ(tiling.tiles, ceil_div(n, tiling.rows) * tiling.token_tiles);
+          EXPECT_LE(plan.grid, static_cast<unsigned>(std::min(sms, tiling.tiles)));
+          EXPECT_GE(int64_t{tiling.fills} * chains * kBytesChain, k);
+          EXPECT_LE(tiling.ahead, k);
+          EXPECT_EQ(tiling.ahead % 16, 0);
         }
 }
 

@@ -42,20 +42,20 @@ std::vector<jit::KernelSet> make_sets(bool wide) {
 const std::vector<jit::KernelSet> narrow_sets = make_sets(false), wide_sets = make_sets(true);
 
 /// Rows that stand as columns (gemm_sm90_swap_ab.cuh); the scales of more and of blocks have no room.
-constexpr int64_t kFewRows = 64, kFewRowsInBlocks = 32;
+constexpr int64_t kSwapABRows = 64, kSwapABRowsOfBlocks = 32;
 /// By columns and type of the output.
-std::vector<jit::KernelSet> make_few_sets(bool blocked) {
+std::vector<jit::KernelSet> make_swap_ab_sets(bool blocked) {
   std::vector<jit::KernelSet> sets;
-  for (const int columns : kGemm90FewColumns)
+  for (const int columns : kGemm90SwapABColumns)
     for (const char* out : kOutTypes)
-      if (!blocked || columns <= kFewRowsInBlocks)
+      if (!blocked || columns <= kSwapABRowsOfBlocks)
         sets.emplace_back("gpukit/ops/matmul/dense/gemm_sm90_swap_ab.cuh",
-                          std::vector{std::string(blocked ? "gpukit::gemm90_few_blocks" : "gpukit::gemm90_few_scaled") +
+                          std::vector{std::string(blocked ? "gpukit::gemm90_swap_ab_blocks" : "gpukit::gemm90_swap_ab_scaled") +
                                       "<{T}, " + out + ", " + std::to_string(columns) + ">"},
                           std::vector{DType::float8_e4m3, DType::float8_e5m2}, std::vector<std::string>{"90a"});
   return sets;
 }
-const std::vector<jit::KernelSet> few_sets = make_few_sets(false), few_block_sets = make_few_sets(true);
+const std::vector<jit::KernelSet> swap_ab_sets = make_swap_ab_sets(false), swap_ab_block_sets = make_swap_ab_sets(true);
 
 std::optional<int> out_index(Code out) {
   switch (out) {
@@ -86,26 +86,26 @@ Gemm90Problem problem_of(int64_t rows, int64_t columns, int64_t k, int64_t row_t
 }
 
 /// The weights are the rows of the kernel.
-void launch_few(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilogue& epilogue) {
+void launch_swap_ab(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilogue& epilogue) {
   const ScaledProblem& s = p.problem;
   const DType dtype = p.a.data.dtype();
   const int sm_count = runtime::current_sm_count(p.out.device());
   // The scales of blocks take as long for few weights as for those of a warpgroup.
-  const Gemm90FewPlan plan = plan_gemm90_few(s.m, {s.n, s.b.row, 0, 1, 1}, s.k, sm_count, blocked ? 64 : 0);
-  const Gemm90Few& few = plan.few;
+  const Gemm90SwapABPlan plan = plan_gemm90_swap_ab(s.m, {s.n, s.b.row, 0, 1, 1}, s.k, sm_count, blocked ? 64 : 0);
+  const Gemm90SwapAB& swap_ab = plan.swap_ab;
   const int64_t of_columns =
-      std::find(kGemm90FewColumns, std::end(kGemm90FewColumns), plan.columns) - kGemm90FewColumns;
-  const jit::KernelSet& set = (blocked ? few_block_sets : few_sets)[static_cast<size_t>(of_columns * 3 + out)];
-  const int shared = few.shared_bytes(plan.columns), slice = Gemm90Few::slice(1);
-  const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min(few.tiles, sm_count)),
-                                 .block_x = static_cast<unsigned>(few.threads()),
+      std::find(kGemm90SwapABColumns, std::end(kGemm90SwapABColumns), plan.columns) - kGemm90SwapABColumns;
+  const jit::KernelSet& set = (blocked ? swap_ab_block_sets : swap_ab_sets)[static_cast<size_t>(of_columns * 3 + out)];
+  const int shared = swap_ab.shared_bytes(plan.columns), slice = Gemm90SwapAB::slice(1);
+  const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min(swap_ab.tiles, sm_count)),
+                                 .block_x = static_cast<unsigned>(swap_ab.threads()),
                                  .shared_bytes = static_cast<unsigned>(shared),
-                                 .overlaps = should_overlap(few.tiles, sm_count)};
-  const jit::Boxes weights{read(p.b.data), row_boxes(dtype, s.k, s.n, s.b.row, slice, few.rows)};
+                                 .overlaps = should_overlap(swap_ab.tiles, sm_count)};
+  const jit::Boxes weights{read(p.b.data), row_boxes(dtype, s.k, s.n, s.b.row, slice, swap_ab.rows)};
   const jit::Boxes rows{read(p.a.data), row_boxes(dtype, s.k, s.m, s.a.row, slice, static_cast<int>(s.m))};
-  const Gemm90Problem problem = problem_of(s.n, s.m, s.k, few.tiles, 1, s.out_m);
+  const Gemm90Problem problem = problem_of(s.n, s.m, s.k, swap_ab.tiles, 1, s.out_m);
   const auto launch = [&](const auto&... more) {
-    jit::launch(set.get(0, dtype), p.out.device(), config, weights, rows, write(p.out), read(p.b.data), problem, few,
+    jit::launch(set.get(0, dtype), p.out.device(), config, weights, rows, write(p.out), read(p.b.data), problem, swap_ab,
                 more...);
   };
   if (blocked)
@@ -181,7 +181,7 @@ std::optional<ScaledGemm90Plan> plan_scaled_gemm90(const ScaledProduct& p) {
   if (of_b == Scales::rows && !is_aligned(p.b.scale)) return std::nullopt;
   return ScaledGemm90Plan{.out = *out,
                           .blocked = blocked,
-                          .swap_ab = s.m <= (blocked ? kFewRowsInBlocks : kFewRows),
+                          .swap_ab = s.m <= (blocked ? kSwapABRowsOfBlocks : kSwapABRows),
                           .scale_m = of_a == Scales::rows,
                           .scale_n = of_b == Scales::rows};
 }
@@ -190,7 +190,7 @@ void launch_scaled_gemm90(const ScaledProduct& p, const ScaledGemm90Plan& plan) 
   const Gemm90Epilogue epilogue{
       .alpha = p.problem.alpha, .activation = ActivationCode::none, .scale_m = plan.scale_m, .scale_n = plan.scale_n};
   if (plan.swap_ab)
-    launch_few(p, plan.out, plan.blocked, epilogue);
+    launch_swap_ab(p, plan.out, plan.blocked, epilogue);
   else
     launch_tiles(p, plan.out, plan.blocked, epilogue);
 }

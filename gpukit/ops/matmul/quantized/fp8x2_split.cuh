@@ -1,4 +1,4 @@
-// A chain of 128 numbers of bfloat16 as two codes of e4m3 each, for gemm90_parts.
+// A chain of 128 numbers of bfloat16 as two codes of e4m3 each, for w8a16_fp8x2_sm90.
 #pragma once
 #include "gpukit/ops/matmul/quantized/dequantise.cuh"
 

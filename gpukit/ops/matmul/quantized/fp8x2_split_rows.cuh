@@ -1,4 +1,4 @@
-// split_rows: tokens taken apart once for many blocks of gemm90_parts.
+// split_rows: tokens taken apart once for many blocks of w8a16_fp8x2_sm90.
 #pragma once
 #include "gpukit/ops/hopper/pdl.cuh"
 #include "gpukit/ops/matmul/quantized/fp8x2_split.cuh"

@@ -1,5 +1,5 @@
-// few_codes: products of up to kTokens tokens by weights of 8 or 4 bits whose scales change along k, at the speed of
-// memory (sm_90a), ended as scaled_matmul does. The order of sums is that of skinny_codes.
+// group_scaled_split_k_sm90: products of up to kTokens tokens by weights of 8 or 4 bits whose scales change along k, at the speed of
+// memory (sm_90a), ended as scaled_matmul does. The order of sums is that of dequant_gemm_sm80.
 //
 // A cluster of kBlocks blocks has `rows` rows of w. Its blocks take the chains of k in turn, `split` of them side by
 // side, so that many warps have work however few rows there are. The copy engine brings 128 bytes of every row, and the
@@ -23,7 +23,7 @@ inline constexpr bool is_packed_code = is_int4<W> || is_e2m1<W>;
 /// The scales of a stage, of the two rows that a quad of lanes multiplies: one number for
 /// float8, else words that the lanes of the quad share.
 template <typename W, int kGroup, bool kZero>
-struct FewScales {
+struct SplitKScales {
   static constexpr int kEach = is_e2m1<W> ? 4 : 1;  // scales in a word
   static constexpr int kOfRow = is_packed_code<W> ? 256 / (kGroup * kEach) : 1;
   static constexpr int kWords = is_packed_code<W> ? kOfRow / 2 : 1;  // of a lane
@@ -79,44 +79,44 @@ GPUKIT_DEVICE void order_tokens(uint32_t row, int at) {
 }
 
 /// The stage after this one; the phase turns when the ring starts over.
-struct FewRing {
+struct SplitKRing {
   int stages, phase, stage = 0;
   GPUKIT_DEVICE void next() {
     if (++stage == stages) stage = 0, phase ^= 1;
   }
 };
 
-/// Grid: kBlocks ceil(n / share.rows). Block: few_threads. Shared bytes: few_shared_bytes. `w` maps the bytes of the
+/// Grid: kBlocks ceil(n / share.rows). Block: split_k_threads. Shared bytes: split_k_shared_bytes. `w` maps the bytes of the
 /// weights in boxes of 128 by share.rows, `x` the tokens in boxes of 64 by kTokens, both swizzled. `s` has at most
-/// kTokens rows of a; else as in skinny_codes.
+/// kTokens rows of a; else as in dequant_gemm_sm80.
 template <typename W, typename X, int kTokens, int kGroup, bool kZero, int kBlocks>
-__global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, is_packed_code<W>), 1)
-    few_codes(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out, const void* x_scale,
+__global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(split_k_threads(kTokens, is_packed_code<W>), 1)
+    group_scaled_split_k_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out, const void* x_scale,
               const void* scale, const int8_t* zero, const float* tensor_scale, const void* bias,
-              const float* out_scale, const __grid_constant__ ScaledProblem s, const FewShare share) {
+              const float* out_scale, const __grid_constant__ ScaledProblem s, const SplitKShare share) {
   using Format = Weights<W, X>;
   constexpr bool kPacked = is_packed_code<W>, kPromote = !is_e2m1<W>;
   constexpr int kSteps = Format::kSteps, kStageK = 64 * kSteps, kColumnTiles = kTokens / 8;
   constexpr int kTokenTile = kTokens * 128;  // 64 of k
-  constexpr int kWarps = few_warps(kTokens, kPacked), kThreads = few_threads(kTokens, kPacked);
+  constexpr int kWarps = split_k_warps(kTokens, kPacked), kThreads = split_k_threads(kTokens, kPacked);
   constexpr int kOrderers = kThreads / 32 - (kWarps + 1);
   // Two sets of sums for 32 tokens leave few registers.
   constexpr int kUnroll = kPromote && !kPacked && kTokens == 32 ? 1 : kStageK / 32;
-  extern __shared__ uint8_t few_shared[];
+  extern __shared__ uint8_t split_k_shared[];
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   const int rank = static_cast<int>(blockIdx.x) % kBlocks;
   const int64_t first_row = static_cast<int64_t>(blockIdx.x / kBlocks) * share.rows;
-  const int k_size = static_cast<int>(s.k), chains = (k_size + kFewChain - 1) / kFewChain;
+  const int k_size = static_cast<int>(s.k), chains = (k_size + kSplitKChain - 1) / kSplitKChain;
   const int weight_bytes = share.rows * 128, part_bytes = weight_bytes + kStageK / 64 * kTokenTile;
   const int stage_bytes = share.split * part_bytes;
 
-  const uint32_t start = shared_address(few_shared), base = (start + 1023) & ~1023u;
+  const uint32_t start = shared_address(split_k_shared), base = (start + 1023) & ~1023u;
   const uint32_t full = base + share.stages * stage_bytes, empty = full + share.stages * 8;
   const uint32_t raw = empty + share.stages * 8;  // tokens as they come
-  float* const slots = reinterpret_cast<float*>(few_shared + (raw + share.stages * 8 - start));
+  float* const slots = reinterpret_cast<float*>(split_k_shared + (raw + share.stages * 8 - start));
   const int pitch = share.rows + 4;  // of the sums: spreads the banks
   const bool alone = kBlocks == 1 && share.split == 1;
-  float* const row_scales = slots + few_slots(chains, kBlocks, share.split) * kTokens * pitch;
+  float* const row_scales = slots + split_k_slots(chains, kBlocks, share.split) * kTokens * pitch;
   const int row_tiles = share.rows / 16;
 
   if (thread == 0) {
@@ -133,10 +133,10 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, i
 
   // Rounds of chains side by side: the first one of a round is the longest.
   const int round_chains = kBlocks * share.split;
-  const auto length_of = [&](int chain) { return min(k_size - chain * kFewChain, kFewChain); };
+  const auto length_of = [&](int chain) { return min(k_size - chain * kSplitKChain, kSplitKChain); };
   if (warp == kWarps) {
     // Two stages at a time: memory likes long runs.
-    FewRing ring{share.stages, 1}, wait{share.stages, 1};
+    SplitKRing ring{share.stages, 1}, wait{share.stages, 1};
     int awaited = 0;
     const uint64_t once = cache_policy_once();
     for (int chain = rank; lane == 0 && chain < chains; chain += round_chains) {
@@ -148,7 +148,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, i
         barrier_expect(full + ring.stage * 8, share.split * weight_bytes);
         for (int part = 0; part < share.split; ++part) {
           const uint32_t to = base + ring.stage * stage_bytes + part * part_bytes;
-          const int at = (chain + part * kBlocks) * kFewChain + k;
+          const int at = (chain + part * kBlocks) * kSplitKChain + k;
 #pragma unroll
           for (int i = 0; i < kStageK / 64; ++i)
             tile_load(to + weight_bytes + i * kTokenTile, &x, raw + ring.stage * 8, at + i * 64, 0, 0);
@@ -161,7 +161,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, i
     for (int i = thread - 32 * (kWarps + 1); i < share.rows; i += 32 * kOrderers)
       row_scales[i] = first_row + i < s.n ? row_scale(s.b, scale, tensor_scale, 0, first_row + i) : 0.0f;
     // A place in the ring has one warp, which orders its tokens: a barrier tells a phase from the one before it alone.
-    FewRing ring{share.stages, 0};
+    SplitKRing ring{share.stages, 0};
     for (int chain = rank; chain < chains; chain += round_chains) {
 #pragma unroll 1
       for (int k = 0; k < length_of(chain); k += kStageK, ring.next()) {
@@ -185,22 +185,22 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(few_threads(kTokens, i
     const int part = warp / row_tiles, tile_row = (warp - part * row_tiles) * 16;
     const int64_t row = first_row + tile_row;
     const int matrix_row = lane % 8, matrix = lane / 8;
-    FewRing ring{share.stages, 0};
+    SplitKRing ring{share.stages, 0};
     for (int of_part_0 = rank; of_part_0 < chains; of_part_0 += round_chains) {
       const int chain = of_part_0 + part * kBlocks;
       float sums[kColumnTiles][4] = {}, of_groups[kPromote ? kColumnTiles : 1][4] = {};
-      FewScales<W, kGroup, kZero> scales, next;
-      next.fetch(scale, zero, s, row, chain * kFewChain);
+      SplitKScales<W, kGroup, kZero> scales, next;
+      next.fetch(scale, zero, s, row, chain * kSplitKChain);
 #pragma unroll 1
       for (int k = 0; k < length_of(of_part_0); k += kStageK, ring.next()) {
         const uint32_t from = base + ring.stage * stage_bytes + part * part_bytes;
         const uint32_t weights = from + (tile_row + lane % 16) * 128;
         const uint32_t tokens = from + weight_bytes + matrix_row * 128;
         scales = next;
-        next.fetch(scale, zero, s, row, chain * kFewChain + k + kStageK);
+        next.fetch(scale, zero, s, row, chain * kSplitKChain + k + kStageK);
         barrier_wait(full + ring.stage * 8, ring.phase);
         // A chain that ends before the first one of its round has nothing more to add.
-        if (chain * kFewChain + k < k_size) {
+        if (chain * kSplitKChain + k < k_size) {
           uint32_t words[4];
 #pragma unroll kUnroll
           for (int pair = 0; pair < kStageK / 32; ++pair) {  // of steps

@@ -1,4 +1,4 @@
-// gemv_e2m1: out = w x for one vector and weights of e2m1 in blocks of 16 or 32, by tensor cores.
+// nvfp4_gemv: out = w x for one vector and weights of e2m1 in blocks of 16 or 32, by tensor cores.
 //
 // A block walks a run of rows, a fragment's 16 at a time, and its warps share k: a tile is 16 rows by two chunks of 128
 // numbers, 128 bytes. A warp copies its tiles, and their scales, ahead into shared memory and waits for nobody; x too
@@ -17,7 +17,7 @@
 // to give the schedulers even shares.
 //
 // The order of sums is a function of the format, k and the number of threads; the grid is free. It differs from that of
-// skinny_codes.
+// dequant_gemm_sm80.
 #pragma once
 #include "gpukit/ops/hopper/pdl.cuh"
 #include "gpukit/ops/matmul/plan/scaled_problem.cuh"
@@ -102,7 +102,7 @@ GPUKIT_DEVICE void pair_x(uint32_t (&to)[4], const uint32_t (&x)[4]) {
 /// ones with the bits kOdd flipped, to spread the banks.
 template <typename X, int kGroup>
 struct E2m1Tile {
-  static constexpr int kRowScales = kGemvE2m1K / kGroup, kScalesAt = kGemvE2m1Rows * kGemvE2m1Bytes;
+  static constexpr int kRowScales = kNvfp4GemvK / kGroup, kScalesAt = kNvfp4GemvRows * kNvfp4GemvBytes;
   static constexpr int kOdd = 80;
 
   /// The first run of a tile of kChunks that lane c / 2 of quad c holds; those after it are 2 apart.
@@ -159,20 +159,20 @@ struct E2m1Tile {
   }
 };
 
-/// Block: up to kGemvE2m1Warps warps, no more than a row has chunks. Grid: any, with `rows` of it. Shared memory:
-/// gemv_e2m1_shared_bytes.
+/// Block: up to kNvfp4GemvWarps warps, no more than a row has chunks. Grid: any, with `rows` of it. Shared memory:
+/// nvfp4_gemv_shared_bytes.
 ///
 /// `s` is a product with m = 1 and no experts; n is at most 2^30. x and the rows of w and of scales are dense. x, w,
 /// its stride and its k are multiples of 16 bytes; the scales and their rows of 4.
 template <typename X, int kGroup>
-__global__ void __launch_bounds__(kGemvE2m1Warps * 32, 1)
-    gemv_e2m1(void* out, const X* x, const void* x_scale, const packed_e2m1* w, const void* scale, const int8_t*,
+__global__ void __launch_bounds__(kNvfp4GemvWarps * 32, 1)
+    nvfp4_gemv(void* out, const X* x, const void* x_scale, const packed_e2m1* w, const void* scale, const int8_t*,
               const float* tensor_scale, const void* bias, const float* out_scale,
-              const __grid_constant__ ScaledProblem s, const __grid_constant__ GemvE2m1Share rows) {
+              const __grid_constant__ ScaledProblem s, const __grid_constant__ Nvfp4GemvShare rows) {
   static_assert(kGroup == 16 || kGroup == 32, "blocks of 16 or 32");
   using Tile = E2m1Tile<X, kGroup>;
-  constexpr int kRows = kGemvE2m1Rows, kStages = kGemvE2m1Stages, kStageBytes = gemv_e2m1_stage_bytes(kGroup);
-  constexpr int kXBytes = kGemvE2m1K * 2, kChunkK = kGemvE2m1K / 2;
+  constexpr int kRows = kNvfp4GemvRows, kStages = kNvfp4GemvStages, kStageBytes = nvfp4_gemv_stage_bytes(kGroup);
+  constexpr int kXBytes = kNvfp4GemvK * 2, kChunkK = kNvfp4GemvK / 2;
   constexpr int kRowWords = Tile::kRowScales / 4, kCopyRows = 32 / kRowWords;  // of scales
   static_assert(kStages >= 2, "the first copies are made before and after x comes");
   extern __shared__ __align__(16) uint8_t shared[];
@@ -288,7 +288,7 @@ __global__ void __launch_bounds__(kGemvE2m1Warps * 32, 1)
   const int single_back = holds ? (Tile::template held_run<2>(g) - Tile::template held_run<1>(g)) * 32 : 0;
   const int held_step = holds ? x_step : 0;
   uint32_t slot = 0;
-  const int batch = end - first <= 2 * kGemvE2m1Batch ? 2 * kGemvE2m1Batch : kGemvE2m1Batch;
+  const int batch = end - first <= 2 * kNvfp4GemvBatch ? 2 * kNvfp4GemvBatch : kNvfp4GemvBatch;
   int buffer = 0;
 #pragma unroll 1
   for (int begin = first; begin < end; begin += batch) {
@@ -323,13 +323,13 @@ __global__ void __launch_bounds__(kGemvE2m1Warps * 32, 1)
       float mine = t % 2 == 0 ? sums[0] : sums[1];
       mine += __shfl_xor_sync(0xffffffffu, t % 2 == 0 ? sums[1] : sums[0], 1);
       mine += __shfl_xor_sync(0xffffffffu, mine, 2);
-      const int at = buffer * kGemvE2m1Batch + row - begin + g + t * 8;
+      const int at = buffer * kNvfp4GemvBatch + row - begin + g + t * 8;
       if (t < 2) slots[at * pitch + warp] = E2m1Range<X>::align(mine, large);
     }
     __syncthreads();
 #pragma unroll 1
     for (int i = thread; i < stop - begin; i += threads) {
-      const float* from_warps = slots + (buffer * kGemvE2m1Batch + i) * pitch;
+      const float* from_warps = slots + (buffer * kNvfp4GemvBatch + i) * pitch;
       float sum = 0.0f;
 #pragma unroll 4
       for (int j = 0; j < warps; ++j) sum += from_warps[j];

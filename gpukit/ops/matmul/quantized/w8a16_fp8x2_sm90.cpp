@@ -31,7 +31,7 @@ constexpr Instance kInstances[] = {{{112, 1, true}, 132},  {{128, 1, true}, 132}
 const std::vector<jit::KernelSet> sets = [] {
   std::vector<jit::KernelSet> made;
   for (const auto& [f, of_132] : kInstances) {
-    std::string name = "gpukit::gemm90_parts<";
+    std::string name = "gpukit::w8a16_fp8x2_sm90<";
     for (int number : {f.columns, f.blocks}) name += std::to_string(number) + ", ";
     made.emplace_back("gpukit/ops/matmul/quantized/w8a16_fp8x2_sm90.cuh",
                       std::vector{name + (f.whole ? "true>" : "false>")}, std::vector{DType::bfloat16},
@@ -46,7 +46,7 @@ const jit::KernelSet split_set("gpukit/ops/matmul/quantized/fp8x2_split_rows.cuh
 constexpr int64_t kWholeRows = 32;  // more are taken apart once for all blocks
 
 /// Judged alike for every number of rows: the product has other bits than those of other kernels.
-bool is_parted(const ScaledProduct& p, const GemvCodesChip& chip) {
+bool is_parted(const ScaledProduct& p, const MatmulChip& chip) {
   constexpr int64_t kMax = int64_t{1} << 30, kMaxK = int64_t{1} << 24, kGranuleBytes = 16;
   const ScaledProblem& s = p.problem;
   const bool short_out = s.out == Code::bfloat16 || s.out == Code::float16;
@@ -90,7 +90,7 @@ jit::Boxes token_groups(const Array& x, const ScaledProblem& s, int groups) {
 /// How an instance shares `m` rows, and a model of its time, in cycles of a multiprocessor: of an H200, and only as
 /// good as it takes to choose between instances. Memory gives every multiprocessor its share; a chain takes some time
 /// however small it is, as do its tokens, its weights and the tensor cores.
-std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledProblem& s, const GemvCodesChip& chip,
+std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledProblem& s, const MatmulChip& chip,
                                        double* time) {
   constexpr int kGroupedMultiprocessors = 8;  // hold a cluster together; what a session has beside them may lie apart
   constexpr int64_t kMinRows = 8, kMostTiles = int64_t{1} << 28;
@@ -142,15 +142,15 @@ std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledProble
 }  // namespace
 
 bool is_parted_by_default(const ScaledProblem& s) {
-  // One row by 16 million weights took longer than by gemv_codes. A multiprocessor of an H200 has up to 144 rows of
-  // weights in one round, or up to 224 at some cost: 32 rows by 218 of these were faster than by gemm90_few_codes, by
+  // One row by 16 million weights took longer than by dequant_gemv. A multiprocessor of an H200 has up to 144 rows of
+  // weights in one round, or up to 224 at some cost: 32 rows by 218 of these were faster than by w8a16_sm90, by
   // 167 slower.
   constexpr int64_t kMinWeights = 48'000'000, kMost = 19'000, kLeastOfWide = 26'400, kMostOfWide = 29'568;
   const bool fits = s.n <= kMost || (s.n >= kLeastOfWide && s.n <= kMostOfWide);
   return fits && s.k >= ceil_div(kMinWeights, std::max<int64_t>(s.n, 1));
 }
 
-std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCodesChip& chip, bool room) {
+std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const MatmulChip& chip, bool room) {
   const ScaledProblem& s = product.problem;
   if (!is_parted(product, chip)) return std::nullopt;
   constexpr int64_t kStep = Parts90::kMaxTokens;
@@ -172,13 +172,13 @@ std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCode
 }
 
 bool has_parts_plan(const ScaledProduct& product) {
-  return plan_parts(product, gemv_codes_chip(product), true).has_value();
+  return plan_parts(product, chip_of(product), true).has_value();
 }
 
 bool launch_parts(const ScaledProduct& product) {
   const ScaledProblem& s = product.problem;
   const Device device = product.out.device();
-  const GemvCodesChip chip = gemv_codes_chip(product);
+  const MatmulChip chip = chip_of(product);
   auto plan = plan_parts(product, chip, true);
   if (!plan) return false;
   // Of this call: its two kernels are submitted one after the other, and another thread's may come between them.

@@ -1,4 +1,4 @@
-// gemm90_parts: tokens of bfloat16 by weights of float8_e4m3 whose scales do not change along k, to 16 bits (sm_90a).
+// w8a16_fp8x2_sm90: tokens of bfloat16 by weights of float8_e4m3 whose scales do not change along k, to 16 bits (sm_90a).
 // Few tokens go nearly at the speed of memory.
 //
 // The tensor cores take the codes of the weights as they are. A token is two codes instead: its chain of 128 is
@@ -87,7 +87,7 @@ GPUKIT_DEVICE void store_floats(uint32_t shared, float first, float second) {
 /// token_factors are its factors. All are swizzled. `s`: 16-bit results; scales that do not change along k.
 template <int kColumns, int kBlocks, bool kWhole>
 __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads, 1)
-    gemm90_parts(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
+    w8a16_fp8x2_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
                  const float* token_factors, const void* scale, const void* bias, const __grid_constant__ ScaledProblem s,
                  const __grid_constant__ Parts90 p) {
   constexpr PartsForm90 kForm = {kColumns, kBlocks, kWhole};

@@ -24,7 +24,7 @@ constexpr int64_t kMaxRoomBytes = int64_t{32} << 20;
 /// nullopt where `product` is not one of these: scales do not change along k, which is a multiple of 128, 1024 at
 /// least; rows are dense and lie at multiples of 16 bytes. `room`: there is memory to take more than 32 rows apart
 /// once; else every block does, which is slower.
-std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const GemvCodesChip& chip, bool room);
+std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const MatmulChip& chip, bool room);
 
 /// Products that go this way where no kernel is asked for, a row alone under batch_invariant only. By k and n, so that
 /// it is the same for every number of rows.

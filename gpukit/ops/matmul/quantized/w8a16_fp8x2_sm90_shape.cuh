@@ -1,4 +1,4 @@
-// How the blocks of gemm90_parts share the work, shared by host and device.
+// How the blocks of w8a16_fp8x2_sm90 share the work, shared by host and device.
 #pragma once
 
 namespace gpukit {

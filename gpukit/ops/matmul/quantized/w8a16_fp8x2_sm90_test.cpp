@@ -12,12 +12,12 @@
 namespace gpukit {
 namespace {
 
-using cuda::GemvCodesChip;
+using cuda::MatmulChip;
 using cuda::PartsPlan;
 using cuda::plan_parts;
 using testing::kCpu;
 
-constexpr GemvCodesChip kHopper = {132, 232448, 9};
+constexpr MatmulChip kHopper = {132, 232448, 9};
 
 /// m rows by w [n, k] with a scale for each of its rows.
 ScaledProduct product(int64_t m, int64_t n, int64_t k, DType x = DType::bfloat16, DType w = DType::float8_e4m3) {
@@ -37,7 +37,7 @@ TEST(Parts90, TakesBfloat16ByFloat8) {
   // Every number of rows is judged alike.
   for (int64_t m : {1, 2, 33, 4096})
     for (bool room : {false, true}) {
-      const auto planned = [&](const ScaledProduct& p, const GemvCodesChip& chip = kHopper) {
+      const auto planned = [&](const ScaledProduct& p, const MatmulChip& chip = kHopper) {
         return plan_parts(p, chip, room).has_value();
       };
       EXPECT_TRUE(planned(product(m, 300, 1152)));

@@ -1,7 +1,7 @@
-// gemm90_few_codes: tokens by weights of 8 bits whose scales do not change along k (sm_90a), few tokens nearly at the
+// w8a16_sm90: tokens by weights of 8 bits whose scales do not change along k (sm_90a), few tokens nearly at the
 // speed of memory, ended as scaled_matmul does. The order of sums is that of sum_order.cuh.
 //
-// The frame is that of gemm90_few: the weights are the rows of a tile, as many as make the work of all multiprocessors
+// The frame is that of gemm90_swap_ab: the weights are the rows of a tile, as many as make the work of all multiprocessors
 // the same, and up to 128 tokens its columns. But the threads that multiply take the codes of the weights from shared
 // memory, and give them to the tensor cores as numbers in registers. The tokens stay as they come.
 //
@@ -29,17 +29,17 @@ struct CodeOf {
   static constexpr Code value = kCode;
 };
 
-/// Grid: at most a block for each tile. Block: few.threads(). Shared bytes: few.shared_bytes(). `w` maps the bytes of
-/// the weights in boxes of 128 by few.rows, `x` the tokens in boxes of 64 by few.tokens, both swizzled. `s` has no
-/// scales that change along k; else as in skinny_codes. kTaken: steps of k whose numbers a thread makes at once.
+/// Grid: at most a block for each tile. Block: tiling.threads(). Shared bytes: tiling.shared_bytes(). `w` maps the bytes of
+/// the weights in boxes of 128 by tiling.rows, `x` the tokens in boxes of 64 by tiling.tokens, both swizzled. `s` has no
+/// scales that change along k; else as in dequant_gemm_sm80. kTaken: steps of k whose numbers a thread makes at once.
 /// kWarpgroups: as many as registers then allow. kLandings: 2 where the slices of a stage land apart, so that the first
 /// is multiplied while the next is on its way.
 template <typename W, typename X, int Columns, int kChains, int kTaken, int kWarpgroups, int kLandings>
 __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
-    gemm90_few_codes(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
+    w8a16_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
                      const void* x_scale, const void* scale, const void* bias, const float* out_scale,
-                     const __grid_constant__ ScaledProblem s, const __grid_constant__ FewCodes90 few) {
-  constexpr int kSlice = FewCodes90::kSlice, kSlices = kBytesChain / kSlice;
+                     const __grid_constant__ ScaledProblem s, const __grid_constant__ W8A16Tiling tiling) {
+  constexpr int kSlice = W8A16Tiling::kSlice, kSlices = kBytesChain / kSlice;
   constexpr int kBoxBytes = Columns * 128, kProduct = kChains * Columns;  // of tokens; columns of a product
   constexpr int kChainSteps = kBytesChain / 16, kSliceSteps = kSlice / 16, kBoxSteps = 4;
   // Of the registers that a block starts with, the warps that load leave most to those that multiply.
@@ -48,33 +48,33 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
   static_assert(kChainSteps / kTaken % 2 == 0 && (kLandings == 1 || kLandings == kSlices));
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);  // the same for all, as the compiler sees
-  const int way_warps = few.parts * 4, loader = warp - few.ways * way_warps;
+  const int way_warps = tiling.parts * 4, loader = warp - tiling.ways * way_warps;
   const int n = static_cast<int>(s.n), tokens = static_cast<int>(s.m);
   // Tiles of the same weights are neighbours.
-  const auto row_of = [&](int tile) { return tile / few.token_tiles * few.rows; };
-  const auto token_of = [&](int tile) { return tile % few.token_tiles * Columns; };
+  const auto row_of = [&](int tile) { return tile / tiling.token_tiles * tiling.rows; };
+  const auto token_of = [&](int tile) { return tile % tiling.token_tiles * Columns; };
 
   let_next_start();
-  const int weight_bytes = few.weight_bytes(), tokens_at = kChains * weight_bytes;  // of a slice
-  const int slice_bytes = few.slice_bytes(Columns, kChains), stage_bytes = kSlices * slice_bytes;
+  const int weight_bytes = tiling.weight_bytes(), tokens_at = kChains * weight_bytes;  // of a slice
+  const int slice_bytes = tiling.slice_bytes(Columns, kChains), stage_bytes = kSlices * slice_bytes;
   extern __shared__ uint8_t shared[];
-  const uint32_t full = shared_address(shared), empty = full + FewCodes90::kMaxStages * kSlices * 8;
-  const uint32_t given = empty + FewCodes90::kMaxStages * 8, taken = given + FewCodes90::kMaxHands * 8;
-  const uint32_t base = (taken + FewCodes90::kMaxHands * 8 + 1023) & ~1023u;
-  const uint32_t handed = base + few.ways * few.stages * stage_bytes;
+  const uint32_t full = shared_address(shared), empty = full + W8A16Tiling::kMaxStages * kSlices * 8;
+  const uint32_t given = empty + W8A16Tiling::kMaxStages * 8, taken = given + W8A16Tiling::kMaxHands * 8;
+  const uint32_t base = (taken + W8A16Tiling::kMaxHands * 8 + 1023) & ~1023u;
+  const uint32_t handed = base + tiling.ways * tiling.stages * stage_bytes;
   if (loader == 0) {
     if (lane == 0) {  // before the kernel before this one has ended, weights are asked for
       tile_prefetch(&w), tile_prefetch(&x);
-      for (int k = 0; k < few.ahead; k += kSlice) tile_ask(&w, k, row_of(static_cast<int>(blockIdx.x)), 0);
+      for (int k = 0; k < tiling.ahead; k += kSlice) tile_ask(&w, k, row_of(static_cast<int>(blockIdx.x)), 0);
     }
-    if (lane < few.ways * few.stages) {
+    if (lane < tiling.ways * tiling.stages) {
 #pragma unroll
       for (int h = 0; h < kLandings; ++h) barrier_init(full + (lane * kLandings + h) * 8, 1);
       barrier_init(empty + lane * 8, way_warps);
     }
-    if (lane < few.hands()) {
-      barrier_init(given + lane * 8, few.parts * 128);
-      barrier_init(taken + lane * 8, few.parts * 128);
+    if (lane < tiling.hands()) {
+      barrier_init(given + lane * 8, tiling.parts * 128);
+      barrier_init(taken + lane * 8, tiling.parts * 128);
     }
     barrier_publish();
     __syncwarp();
@@ -85,28 +85,28 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
   wait_for_previous();
 
   // Each way has its own stages and its own loader, so that the phases of a barrier are all of one way.
-  const int way = loader < 0 ? warp / way_warps : loader, ring = way * few.stages;
+  const int way = loader < 0 ? warp / way_warps : loader, ring = way * tiling.stages;
   int stage = ring, phase = 0;
   const auto advance = [&] {
-    if (++stage < ring + few.stages) return;
+    if (++stage < ring + tiling.stages) return;
     stage = ring;
     phase ^= 1;
   };
 
   if (loader >= 0) {
     give_registers<kLoaderRegisters>();
-    if (lane != 0 || loader >= few.ways) return;
+    if (lane != 0 || loader >= tiling.ways) return;
     const uint64_t once = cache_policy_once();
     phase = 1;
-    for (int tile = static_cast<int>(blockIdx.x); tile < few.tiles; tile += static_cast<int>(gridDim.x)) {
+    for (int tile = static_cast<int>(blockIdx.x); tile < tiling.tiles; tile += static_cast<int>(gridDim.x)) {
       const int row = row_of(tile), token = token_of(tile);
-      for (int i = way; i < few.fills; i += few.ways, advance()) {
+      for (int i = way; i < tiling.fills; i += tiling.ways, advance()) {
         barrier_wait(empty + stage * 8, phase);
         const uint32_t to = base + stage * stage_bytes;
 #pragma unroll 1  // in the registers that are left
         for (int h = 0; h < kSlices; ++h) {
           const uint32_t ready = full + (stage * kLandings + h % kLandings) * 8, slice = to + h * slice_bytes;
-          if (h < kLandings) barrier_expect(ready, kSlices / kLandings * kChains * (few.rows + 2 * few.tokens) * 128);
+          if (h < kLandings) barrier_expect(ready, kSlices / kLandings * kChains * (tiling.rows + 2 * tiling.tokens) * 128);
 #pragma unroll
           for (int c = 0; c < kChains; ++c) {
             const int k = (i * kChains + c) * kBytesChain + h * kSlice;
@@ -125,8 +125,8 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
   // A half of a warp's 16 rows is one of two groups of eight weights side by side, or one of two chains of the same. A
   // warp that is left over does as one that is not.
   constexpr int kGroups = kChains == 1 ? 2 : 1;   // of a warp
-  const int member = warp / 4 - way * few.parts;  // of the way
-  const int group = (member * 4 + warp % 4) * kGroups, groups = (few.rows + 7) / 8, g = lane / 4, t = lane % 4;
+  const int member = warp / 4 - way * tiling.parts;  // of the way
+  const int group = (member * 4 + warp % 4) * kGroups, groups = (tiling.rows + 7) / 8, g = lane / 4, t = lane % 4;
   const int next_half = kChains == 1 ? 1024 : weight_bytes;
   // Where the codes of a step lie, by its place in a slice.
   uint32_t places[kSliceSteps];
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
   };
   // What the ways after the first hand to it, each in two places in turn, so that it need not wait for that.
   const auto place = [&](int hand, int j) {
-    return handed + (((hand * few.parts + member) * kSums + j) / 4 * 128 + thread % 128) * 16;
+    return handed + (((hand * tiling.parts + member) * kSums + j) / 4 * 128 + thread % 128) * 16;
   };
   const auto give_chains = [&](int turn) {
     const int hand = (way - 1) * 2 + turn % 2;
@@ -207,14 +207,14 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
   };
 
   // Of a tile the first `last` ways have one stage more than the others.
-  const int last = (few.fills - 1) % few.ways + 1;
+  const int last = (tiling.fills - 1) % tiling.ways + 1;
   int turn = 0, before = 0;  // stages of this way, tiles
-  for (int tile = static_cast<int>(blockIdx.x); tile < few.tiles; tile += static_cast<int>(gridDim.x), ++before) {
+  for (int tile = static_cast<int>(blockIdx.x); tile < tiling.tiles; tile += static_cast<int>(gridDim.x), ++before) {
     int row[kGroups];
     float of_row[kGroups];
 #pragma unroll
     for (int h = 0; h < kGroups; ++h) {
-      row[h] = (group + h) * 8 + g < few.rows ? row_of(tile) + (group + h) * 8 + g : n;
+      row[h] = (group + h) * 8 + g < tiling.rows ? row_of(tile) + (group + h) * 8 + g : n;
       of_row[h] = row[h] < n ? row_scale(s.b, scale, nullptr, 0, row[h]) : 0.0f;
     }
 
@@ -235,7 +235,7 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
     // While some steps are multiplied, the next ones are decoded. What the other ways have of a round is added up a
     // round later.
 #pragma unroll 1
-    for (int i = way; i < few.fills; i += few.ways, ++turn) {
+    for (int i = way; i < tiling.fills; i += tiling.ways, ++turn) {
 #pragma unroll
       for (int step = 0; step < kChainSteps; step += kTaken) {
         const int next = step + kTaken, left = stage;
@@ -248,7 +248,7 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
           fetch(slices, next);
         }
         if (next == kChainSteps) {
-          if (i + few.ways < few.fills) advance();  // else this stage is decoded again, and that dropped
+          if (i + tiling.ways < tiling.fills) advance();  // else this stage is decoded again, and that dropped
           slices = enter_stage();
           fetch(slices, 0);
         }
@@ -262,7 +262,7 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
       if (way != 0) {
         give_chains(turn);
       } else {
-        if (i > 0) take_round(few.ways);
+        if (i > 0) take_round(tiling.ways);
         add_chains();
       }
     }

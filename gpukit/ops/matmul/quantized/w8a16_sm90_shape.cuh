@@ -1,4 +1,4 @@
-// How the blocks of gemm90_few_codes share the work, shared by host and device.
+// How the blocks of w8a16_sm90 share the work, shared by host and device.
 #pragma once
 #include "gpukit/ops/matmul/quantized/sum_order.cuh"
 
@@ -7,7 +7,7 @@ namespace gpukit {
 /// A tile has `rows` weights and as many tokens as the instance has columns. A stage is one chain of k, or two chains
 /// side by side, as the instance says. Stages go to `ways` in turn, each `parts` warpgroups that share the weights and
 /// a warp that loads. A tile has at least one stage for each way.
-struct FewCodes90 {
+struct W8A16Tiling {
   int rows, parts, ways;
   int stages;               // of each way: at least two
   int tokens, token_tiles;  // tokens of a box: all of them, or as many as a tile has columns
