@@ -26,11 +26,11 @@ Dims with_last(const Dims& shape, int64_t last) {
 
 /// A matrix as the caller gave it: an array in any layout, or a Weight.
 struct Matrix {
-  Quantized parts;
+  Quantized operand;
   bool quantized = false;
-  Matrix(const Array& dense) : parts(dense) {}
-  Matrix(const Weight& w) : parts(w.parts()), quantized(w.is_quantized()) {}
-  const Array& data() const { return parts.data; }
+  Matrix(const Array& dense) : operand(dense) {}
+  Matrix(const Weight& w) : operand(w.parts()), quantized(w.is_quantized()) {}
+  const Array& data() const { return operand.data; }
   int64_t columns() const { return data().shape(1) * (is_packed(data().dtype()) ? 2 : 1); }
 };
 
@@ -67,7 +67,7 @@ bool same_view(const Array& a, const Array& b) {
 /// The result is written before all that shares its memory is read; a residual is read where it is written.
 bool writes_ahead(const Array& out, const Array& input, const Matrix& weight, const LinearOptions& options) {
   for (const Array* x :
-       {&input, &weight.parts.data, &weight.parts.scale, &weight.parts.zero, &weight.parts.tensor_scale, &options.bias})
+       {&input, &weight.operand.data, &weight.operand.scale, &weight.operand.zero, &weight.operand.tensor_scale, &options.bias})
     if (x->defined() && may_share_memory(out, *x)) return true;
   const Array& residual = options.residual;
   return residual.defined() && may_share_memory(out, residual) && !same_view(out, residual);
@@ -100,7 +100,7 @@ Array widen(const Array& x, DType dtype, Temporaries& temporaries) {
 void multiply(const Array& out, const Array& input, const Matrix& weight, float alpha, const Array& bias,
               Temporaries& temporaries) {
   if (weight.quantized)
-    scaled_product(temporaries.op(), Quantized(input), weight.parts, {.alpha = alpha, .bias = bias}, &out);
+    scaled_product(temporaries.op(), Quantized(input), weight.operand, {.alpha = alpha, .bias = bias}, &out);
   else
     matmul_product(temporaries.op(), input, weight.data().transpose(), {.out_dtype = out.dtype()}, &out);
 }

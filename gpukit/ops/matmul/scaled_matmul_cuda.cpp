@@ -45,7 +45,7 @@ std::optional<VendorPlan> plan_by_vendor(const ScaledProduct& p, bool one_order)
 /// bfloat16 by float8 on the unit for float8, where it is asked for or the default.
 bool splits_rows(const ScaledProduct& p, bool one_order) {
   if (p.kernel != MatmulKernel::automatic) return p.kernel == MatmulKernel::wgmma;
-  return is_parted_by_default(p.problem) && (one_order || p.problem.m > 1);
+  return is_fp8x2_by_default(p.problem) && (one_order || p.problem.m > 1);
 }
 
 bool invariant() { return runtime::determinism() == env::Determinism::batch_invariant; }
@@ -63,7 +63,7 @@ void check_not_insisted(const ScaledProduct& product) {
 /// The one place where a product meets its kernel; explain_scaled_matmul asks in the same order.
 void scaled_matmul(const ScaledProduct& product) {
   const bool one_order = invariant();
-  if (splits_rows(product, one_order) && launch_parts(product)) return;
+  if (splits_rows(product, one_order) && launch_fp8x2(product)) return;
   if (product.kernel == MatmulKernel::automatic && launch_dequant_kernel(product, one_order)) return;
   if (const auto plan = plan_by_vendor(product, one_order)) return launch_scaled_vendor(*plan, product);
   if (launch_grouped90(product)) return;
@@ -74,7 +74,7 @@ void scaled_matmul(const ScaledProduct& product) {
 
 std::string explain_scaled_matmul(const ScaledProduct& product) {
   const bool one_order = invariant();
-  if (splits_rows(product, one_order) && has_parts_plan(product))
+  if (splits_rows(product, one_order) && has_fp8x2_plan(product))
     return "bfloat16 as two float8 numbers, wgmma by float8 weights (w8a16_fp8x2_sm90.cuh)";
   if (product.kernel == MatmulKernel::automatic)
     if (const auto text = explain_dequant_kernel(product, one_order)) return *text;

@@ -163,8 +163,8 @@ class Product {
 
 /// Columns are padded to whole registers and rows are not; sums can stay in an output whose columns lie together.
 bool better_transposed(const MatmulProblem& s, int columns) {
-  const int64_t area = s.m * round_up(s.n, columns), turned = s.n * round_up(s.m, columns);
-  return turned != area ? turned < area : s.out_n != 1 && s.out_m == 1;
+  const int64_t area = s.m * round_up(s.n, columns), transposed = s.n * round_up(s.m, columns);
+  return transposed != area ? transposed < area : s.out_n != 1 && s.out_m == 1;
 }
 
 template <typename T, typename Out>

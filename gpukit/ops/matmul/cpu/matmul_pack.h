@@ -57,7 +57,7 @@ GPUKIT_ALWAYS_INLINE void pack_across(typename Sums<T>::Packed* to, const T* fro
   }
 }
 
-/// A strip whose steps lie side by side in memory: squares are converted and then turned. At least four lanes.
+/// A strip whose steps lie side by side in memory: squares are converted and then transposed. At least four lanes.
 template <int Lanes, typename T>
 GPUKIT_ALWAYS_INLINE void pack_along(typename Sums<T>::Packed* to, const T* from, int64_t lanes, int64_t lane_stride,
                                      int64_t depth) {

@@ -373,26 +373,26 @@ void submit(const ScaledProduct& product) {
   const Quantized &a = product.a, &b = product.b;
   const Array& some = a.data;
   // A use that is not there repeats one that is, and its address is not passed on.
-  const Array* parts[] = {&a.scale,        &a.tensor_scale, &b.scale,           &b.zero,
+  const Array* optional[] = {&a.scale,        &a.tensor_scale, &b.scale,           &b.zero,
                           &b.tensor_scale, &product.bias,   &product.out_scale, &product.ids};
-  constexpr int kParts = 8;
-  std::array<memory::Use, 3 + kParts> uses = {write(product.out), read(a.data), read(b.data)};
-  std::array<bool, kParts> there = {};
-  for (int i = 0; i < kParts; ++i) {
-    there[static_cast<size_t>(i)] = parts[i]->defined();
-    uses[static_cast<size_t>(3 + i)] = read(parts[i]->defined() ? *parts[i] : some);
+  constexpr int kOptional = 8;
+  std::array<memory::Use, 3 + kOptional> uses = {write(product.out), read(a.data), read(b.data)};
+  std::array<bool, kOptional> there = {};
+  for (int i = 0; i < kOptional; ++i) {
+    there[static_cast<size_t>(i)] = optional[i]->defined();
+    uses[static_cast<size_t>(3 + i)] = read(optional[i]->defined() ? *optional[i] : some);
   }
   runtime::FaultWord* fault = runtime::fault_word(product.out.device());
   runtime::run_host("scaled_matmul", product.out.device(), uses, [=, s = product.problem](void* const* p) {
-    const auto part = [&](int i) { return there[static_cast<size_t>(i)] ? p[3 + i] : nullptr; };
+    const auto address_of = [&](int i) { return there[static_cast<size_t>(i)] ? p[3 + i] : nullptr; };
     const Pointers pointers{p[0],
-                            {&s.a, p[1], part(0), nullptr},
-                            {&s.b, p[2], part(2), static_cast<const int8_t*>(part(3))},
-                            static_cast<const float*>(part(1)),
-                            static_cast<const float*>(part(4)),
-                            part(5),
-                            static_cast<const float*>(part(6)),
-                            static_cast<const int32_t*>(part(7))};
+                            {&s.a, p[1], address_of(0), nullptr},
+                            {&s.b, p[2], address_of(2), static_cast<const int8_t*>(address_of(3))},
+                            static_cast<const float*>(address_of(1)),
+                            static_cast<const float*>(address_of(4)),
+                            address_of(5),
+                            static_cast<const float*>(address_of(6)),
+                            static_cast<const int32_t*>(address_of(7))};
     const int64_t column_tiles = (s.n + kTile - 1) / kTile, tiles = (s.m + kTile - 1) / kTile * column_tiles;
     // Small products are not worth a second thread.
     const int64_t area = std::min<int64_t>(s.m, kTile) * std::min<int64_t>(s.n, kTile);

@@ -26,7 +26,7 @@ enum class Types { same, wide, tf32, integers };
 struct Instance {
   Types types;
   int rows, columns;
-  bool turn_a, turn_b;
+  bool transpose_a, transpose_b;
   Store store;
   double slice_ns;
   int blocks = 1;  // of a cluster
@@ -34,89 +34,89 @@ struct Instance {
 
 constexpr Instance kInstances[] = {
     // Both operands along K: by the costs of plan/h200.h.
-    {Types::same, 128, 256, false, false, Store::boxes, 0},
-    {Types::same, 128, 240, false, false, Store::boxes, 0},
-    {Types::same, 128, 192, false, false, Store::boxes, 0},
-    {Types::same, 128, 128, false, false, Store::boxes, 0},
-    {Types::same, 128, 96, false, false, Store::boxes, 0},
-    {Types::same, 128, 64, false, false, Store::boxes, 0},
-    {Types::same, 64, 128, false, false, Store::boxes, 0},
-    {Types::same, 64, 96, false, false, Store::boxes, 0},
-    {Types::same, 64, 64, false, false, Store::boxes, 0},
-    {Types::same, 128, 256, false, false, Store::boxes, 0, 2},
-    {Types::same, 128, 256, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 128, 224, false, false, Store::boxes, 0, 2},
-    {Types::same, 128, 224, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 128, 192, false, false, Store::boxes, 0, 2},
-    {Types::same, 128, 192, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 128, 176, false, false, Store::boxes, 0, 2},
-    {Types::same, 128, 176, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 128, 160, false, false, Store::boxes, 0, 2},
-    {Types::same, 128, 160, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 128, 144, false, false, Store::boxes, 0, 2},
-    {Types::same, 128, 144, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 128, 128, false, false, Store::boxes, 0, 2},
-    {Types::same, 128, 128, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 128, 112, false, false, Store::boxes, 0, 2},
-    {Types::same, 128, 112, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 128, 96, false, false, Store::boxes, 0, 2},
-    {Types::same, 128, 96, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 128, 80, false, false, Store::boxes, 0, 2},
-    {Types::same, 128, 80, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 64, 128, false, false, Store::boxes, 0, 2},
-    {Types::same, 64, 96, false, false, Store::boxes, 0, 2},
-    {Types::same, 64, 192, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 64, 160, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 64, 128, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 64, 112, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 64, 96, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 64, 80, false, false, Store::turned_boxes, 0, 2},
-    {Types::same, 64, 192, false, false, Store::turned_boxes, 0, 4},
-    {Types::same, 64, 128, false, false, Store::turned_boxes, 0, 4},
-    {Types::same, 64, 96, false, false, Store::turned_boxes, 0, 4},
-    {Types::same, 128, 256, false, true, Store::boxes, 680},
-    {Types::same, 128, 192, false, true, Store::boxes, 520},
-    {Types::same, 128, 128, false, true, Store::boxes, 360},
-    {Types::same, 64, 128, false, true, Store::boxes, 205},
-    {Types::same, 128, 256, true, false, Store::boxes, 690},
-    {Types::same, 128, 128, true, false, Store::boxes, 370},
-    {Types::same, 128, 256, true, true, Store::boxes, 690},
-    {Types::same, 128, 128, true, true, Store::boxes, 370},
-    {Types::same, 64, 16, true, false, Store::turned_boxes, 115},
-    {Types::same, 64, 32, true, false, Store::turned_boxes, 120},
-    {Types::same, 64, 64, true, false, Store::turned_boxes, 135},
-    {Types::same, 128, 16, true, false, Store::turned_boxes, 145},
-    {Types::same, 128, 32, true, false, Store::turned_boxes, 165},
-    {Types::same, 128, 64, true, false, Store::turned_boxes, 215},
+    {Types::same, 128, 256, false, false, Store::tma, 0},
+    {Types::same, 128, 240, false, false, Store::tma, 0},
+    {Types::same, 128, 192, false, false, Store::tma, 0},
+    {Types::same, 128, 128, false, false, Store::tma, 0},
+    {Types::same, 128, 96, false, false, Store::tma, 0},
+    {Types::same, 128, 64, false, false, Store::tma, 0},
+    {Types::same, 64, 128, false, false, Store::tma, 0},
+    {Types::same, 64, 96, false, false, Store::tma, 0},
+    {Types::same, 64, 64, false, false, Store::tma, 0},
+    {Types::same, 128, 256, false, false, Store::tma, 0, 2},
+    {Types::same, 128, 256, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 128, 224, false, false, Store::tma, 0, 2},
+    {Types::same, 128, 224, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 128, 192, false, false, Store::tma, 0, 2},
+    {Types::same, 128, 192, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 128, 176, false, false, Store::tma, 0, 2},
+    {Types::same, 128, 176, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 128, 160, false, false, Store::tma, 0, 2},
+    {Types::same, 128, 160, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 128, 144, false, false, Store::tma, 0, 2},
+    {Types::same, 128, 144, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 128, 128, false, false, Store::tma, 0, 2},
+    {Types::same, 128, 128, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 128, 112, false, false, Store::tma, 0, 2},
+    {Types::same, 128, 112, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 128, 96, false, false, Store::tma, 0, 2},
+    {Types::same, 128, 96, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 128, 80, false, false, Store::tma, 0, 2},
+    {Types::same, 128, 80, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 64, 128, false, false, Store::tma, 0, 2},
+    {Types::same, 64, 96, false, false, Store::tma, 0, 2},
+    {Types::same, 64, 192, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 64, 160, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 64, 128, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 64, 112, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 64, 96, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 64, 80, false, false, Store::transposed_tma, 0, 2},
+    {Types::same, 64, 192, false, false, Store::transposed_tma, 0, 4},
+    {Types::same, 64, 128, false, false, Store::transposed_tma, 0, 4},
+    {Types::same, 64, 96, false, false, Store::transposed_tma, 0, 4},
+    {Types::same, 128, 256, false, true, Store::tma, 680},
+    {Types::same, 128, 192, false, true, Store::tma, 520},
+    {Types::same, 128, 128, false, true, Store::tma, 360},
+    {Types::same, 64, 128, false, true, Store::tma, 205},
+    {Types::same, 128, 256, true, false, Store::tma, 690},
+    {Types::same, 128, 128, true, false, Store::tma, 370},
+    {Types::same, 128, 256, true, true, Store::tma, 690},
+    {Types::same, 128, 128, true, true, Store::tma, 370},
+    {Types::same, 64, 16, true, false, Store::transposed_tma, 115},
+    {Types::same, 64, 32, true, false, Store::transposed_tma, 120},
+    {Types::same, 64, 64, true, false, Store::transposed_tma, 135},
+    {Types::same, 128, 16, true, false, Store::transposed_tma, 145},
+    {Types::same, 128, 32, true, false, Store::transposed_tma, 165},
+    {Types::same, 128, 64, true, false, Store::transposed_tma, 215},
     {Types::same, 128, 128, false, false, Store::elements, 480},
     {Types::same, 128, 128, false, true, Store::elements, 480},
     {Types::same, 128, 128, true, false, Store::elements, 480},
     {Types::same, 128, 128, true, true, Store::elements, 480},
-    {Types::wide, 128, 256, false, false, Store::boxes, 700},
-    {Types::wide, 64, 128, false, false, Store::boxes, 205},
-    {Types::wide, 128, 256, false, true, Store::boxes, 700},
-    {Types::wide, 64, 128, false, true, Store::boxes, 215},
-    {Types::wide, 64, 64, false, false, Store::turned_boxes, 150},
-    {Types::wide, 64, 64, true, false, Store::turned_boxes, 150},
+    {Types::wide, 128, 256, false, false, Store::tma, 700},
+    {Types::wide, 64, 128, false, false, Store::tma, 205},
+    {Types::wide, 128, 256, false, true, Store::tma, 700},
+    {Types::wide, 64, 128, false, true, Store::tma, 215},
+    {Types::wide, 64, 64, false, false, Store::transposed_tma, 150},
+    {Types::wide, 64, 64, true, false, Store::transposed_tma, 150},
     {Types::wide, 128, 128, false, false, Store::elements, 480},
     {Types::wide, 128, 128, false, true, Store::elements, 480},
     {Types::wide, 128, 128, true, false, Store::elements, 480},
     {Types::wide, 128, 128, true, true, Store::elements, 480},
-    {Types::tf32, 128, 256, false, false, Store::boxes, 680},
-    {Types::tf32, 128, 192, false, false, Store::boxes, 530},
-    {Types::tf32, 128, 128, false, false, Store::boxes, 370},
-    {Types::tf32, 64, 128, false, false, Store::boxes, 210},
-    {Types::tf32, 64, 64, false, false, Store::turned_boxes, 150},
-    {Types::tf32, 128, 256, true, false, Store::turned_boxes, 680},
-    {Types::tf32, 128, 192, true, false, Store::turned_boxes, 530},
-    {Types::tf32, 128, 128, true, false, Store::turned_boxes, 370},
-    {Types::tf32, 64, 128, true, false, Store::turned_boxes, 290},
-    {Types::tf32, 64, 64, true, false, Store::turned_boxes, 200},
+    {Types::tf32, 128, 256, false, false, Store::tma, 680},
+    {Types::tf32, 128, 192, false, false, Store::tma, 530},
+    {Types::tf32, 128, 128, false, false, Store::tma, 370},
+    {Types::tf32, 64, 128, false, false, Store::tma, 210},
+    {Types::tf32, 64, 64, false, false, Store::transposed_tma, 150},
+    {Types::tf32, 128, 256, true, false, Store::transposed_tma, 680},
+    {Types::tf32, 128, 192, true, false, Store::transposed_tma, 530},
+    {Types::tf32, 128, 128, true, false, Store::transposed_tma, 370},
+    {Types::tf32, 64, 128, true, false, Store::transposed_tma, 290},
+    {Types::tf32, 64, 64, true, false, Store::transposed_tma, 200},
     {Types::tf32, 128, 128, false, false, Store::elements, 480},
-    {Types::integers, 128, 256, false, false, Store::boxes, 700},
-    {Types::integers, 128, 128, false, false, Store::boxes, 370},
-    {Types::integers, 64, 128, false, false, Store::boxes, 210},
-    {Types::integers, 64, 64, false, false, Store::turned_boxes, 150},
+    {Types::integers, 128, 256, false, false, Store::tma, 700},
+    {Types::integers, 128, 128, false, false, Store::tma, 370},
+    {Types::integers, 64, 128, false, false, Store::tma, 210},
+    {Types::integers, 64, 64, false, false, Store::transposed_tma, 150},
     {Types::integers, 128, 128, false, false, Store::elements, 480},
 };
 
@@ -134,13 +134,13 @@ std::optional<Types> types_of(DType input, DType out) {
 
 std::string name_of(const Instance& i) {
   constexpr const char* kOut[] = {"{T}", "float", "float", "int"};
-  constexpr const char* kStore[] = {"boxes", "turned_boxes", "elements"};
+  constexpr const char* kStore[] = {"tma", "transposed_tma", "elements"};
   if (i.blocks > 1)
     return std::string("gpukit::gemm90_cluster<{T}, {T}, ") + std::to_string(i.rows) + ", " +
            std::to_string(i.columns) + ", gpukit::Gemm90Store::" + kStore[static_cast<int>(i.store)] + ", " +
            std::to_string(i.blocks) + ">";
   return std::string("gpukit::gemm90<{T}, ") + kOut[static_cast<int>(i.types)] + ", " + std::to_string(i.rows) + ", " +
-         std::to_string(i.columns) + ", " + std::to_string(i.turn_a) + ", " + std::to_string(i.turn_b) +
+         std::to_string(i.columns) + ", " + std::to_string(i.transpose_a) + ", " + std::to_string(i.transpose_b) +
          ", gpukit::Gemm90Store::" + kStore[static_cast<int>(i.store)] + ">";
 }
 
@@ -198,7 +198,7 @@ bool fits_engine(int64_t stride, int64_t bytes) {
 }
 
 /// Whether the copy engine reads the side, and with which axis dense.
-std::optional<bool> turned(const Side& s, int64_t k, int64_t bytes) {
+std::optional<bool> transposed(const Side& s, int64_t k, int64_t bytes) {
   if (!s.aligned || (s.batch_stride != 0 && !fits_engine(s.batch_stride, bytes))) return std::nullopt;
   if ((s.k_stride == 1 || k == 1) && (s.lanes == 1 || fits_engine(s.lane_stride, bytes))) return false;
   if ((s.lane_stride == 1 || s.lanes == 1) && (k == 1 || fits_engine(s.k_stride, bytes))) return true;
@@ -229,7 +229,7 @@ driver::BoxLayout out_layout(const Gemm90Tile& tile, int64_t rows, int64_t colum
                              int64_t batch_stride, int64_t batches, DType dtype) {
   using Swizzle = driver::BoxLayout::Swizzle;
   const int64_t bytes = itemsize(dtype);
-  const bool turn = tile.store == Store::turned_boxes;
+  const bool turn = tile.store == Store::transposed_tma;
   driver::BoxLayout l;
   l.dtype = dtype;
   l.shape[0] = columns;
@@ -239,7 +239,7 @@ driver::BoxLayout out_layout(const Gemm90Tile& tile, int64_t rows, int64_t colum
   l.strides[1] = batches == 1 ? l.strides[0] : batch_stride * bytes;
   const int row_bytes = turn ? 128 : tile.box_bytes();
   l.box[0] = row_bytes / tile.out_bytes;
-  l.box[1] = turn ? tile.turned_columns() : 64;
+  l.box[1] = turn ? tile.transposed_columns() : 64;
   l.swizzle = row_bytes == 128 ? Swizzle::bytes128 : row_bytes == 64 ? Swizzle::bytes64 : Swizzle::bytes32;
   return l;
 }
@@ -283,7 +283,7 @@ double estimate(const Instance& i, int64_t m, int64_t n, int64_t k, int64_t batc
                                        dram_ns / static_cast<double>(turns * slices));
   const double ns = static_cast<double>(turns) *
                     (static_cast<double>(slices) * slice_ns + h200::kTileNs + h200::kElementNs * elements);
-  return i.store == Store::turned_boxes ? ns * h200::kSwapped : ns;
+  return i.store == Store::transposed_tma ? ns * h200::kSwapped : ns;
 }
 
 /// Up to 64 rows of a stand as columns, the smallest number that holds them. So do all rows where b lies along N in
@@ -296,8 +296,8 @@ int tile_key(int rows, int columns, bool swapped, int blocks) {
 std::atomic<int> forced_tile{0};
 
 bool suits(const Instance& i, int64_t rows, bool thin) {
-  if (i.store != Store::turned_boxes || (i.types == Types::same && !i.turn_a)) return !thin;
-  if (i.types == Types::tf32 && i.turn_a) return true;
+  if (i.store != Store::transposed_tma || (i.types == Types::same && !i.transpose_a)) return !thin;
+  if (i.types == Types::tf32 && i.transpose_a) return true;
   return thin && i.columns >= rows && (i.types != Types::same || i.columns == 16 || i.columns / 2 < rows);
 }
 
@@ -359,30 +359,30 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
     std::swap(a, b);
     std::swap(out_m, out_n);
   }
-  const auto turn_a = turned(a, problem.k, bytes), turn_b = turned(b, problem.k, bytes);
-  if (!turn_a || !turn_b) return std::nullopt;
+  const auto transpose_a = transposed(a, problem.k, bytes), transpose_b = transposed(b, problem.k, bytes);
+  if (!transpose_a || !transpose_b) return std::nullopt;
   // The copy engine writes whole pieces of 16 bytes: a row that ends within one would take its neighbours along.
-  const bool boxes = facts.out_aligned && (out_n == 1 || b.lanes == 1) && b.lanes * out_bytes % 16 == 0 &&
+  const bool by_tma = facts.out_aligned && (out_n == 1 || b.lanes == 1) && b.lanes * out_bytes % 16 == 0 &&
                      (a.lanes == 1 || fits_engine(out_m, out_bytes)) &&
                      (problem.batches == 1 || fits_engine(*out_batch, out_bytes));
 
-  const bool thin = boxes && a.lanes <= kThin && !*turn_a,
-             swap_ab = thin && (*types == Types::same || *types == Types::wide) && !*turn_b;
+  const bool thin = by_tma && a.lanes <= kThin && !*transpose_a,
+             swap_ab = thin && (*types == Types::same || *types == Types::wide) && !*transpose_b;
   const int forced = forced_tile.load(std::memory_order_relaxed);
   const auto fastest = [&] {
     int best = -1;
     double best_ns = 0;
     for (int i = 0; i < static_cast<int>(std::size(kInstances)); ++i) {
       const Instance& candidate = kInstances[i];
-      const bool swap = candidate.store == Store::turned_boxes;
-      if (candidate.types != *types || (candidate.store == Store::elements) == boxes ||
+      const bool swap = candidate.store == Store::transposed_tma;
+      if (candidate.types != *types || (candidate.store == Store::elements) == by_tma ||
           !suits(candidate, a.lanes, thin) || candidate.blocks > facts.sm_count ||
           (forced != 0 && forced != tile_key(candidate.rows, candidate.columns, swap, candidate.blocks)))
         continue;
-      if (candidate.turn_a != (swap ? *turn_b : *turn_a) || candidate.turn_b != (swap ? *turn_a : *turn_b)) continue;
+      if (candidate.transpose_a != (swap ? *transpose_b : *transpose_a) || candidate.transpose_b != (swap ? *transpose_a : *transpose_b)) continue;
       const int64_t m = swap ? b.lanes : a.lanes, n = swap ? a.lanes : b.lanes;
       const Side &rows = swap ? b : a, &columns = swap ? a : b;
-      const double ns = *types == Types::same && !*turn_a && !*turn_b
+      const double ns = *types == Types::same && !*transpose_a && !*transpose_b
                             ? estimate(candidate, m, n, problem.k, problem.batches, rows.lane_stride * bytes,
                                        columns.lane_stride * bytes, facts.sm_count)
                             : estimate_by_slices(candidate, Gemm90Tile::kSliceBytes / bytes, m, n, problem.k,
@@ -408,11 +408,11 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
     if (plan.instance < 0) return std::nullopt;
     chosen = kInstances[plan.instance];
   }
-  const bool swap = swap_ab || chosen.store == Store::turned_boxes;
+  const bool swap = swap_ab || chosen.store == Store::transposed_tma;
   plan.swapped = flipped != swap;
   plan.tile = {chosen.rows, chosen.columns, static_cast<int>(bytes), static_cast<int>(out_bytes), chosen.store};
-  plan.turn_a = chosen.turn_a;
-  plan.turn_b = chosen.turn_b;
+  plan.transpose_a = chosen.transpose_a;
+  plan.transpose_b = chosen.transpose_b;
   if (chosen.store != Store::elements)
     plan.out = out_layout(plan.tile, a.lanes, b.lanes, out_m, *out_batch, problem.batches, facts.out);
   if (swap) {
@@ -420,8 +420,8 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
     std::swap(out_m, out_n);
   }
   const int slice = plan.tile.slice();
-  plan.a = layout(a, chosen.turn_a, problem.k, problem.batches, facts.input, slice, chosen.rows);
-  plan.b = layout(b, chosen.turn_b, problem.k, problem.batches, facts.input, slice,
+  plan.a = layout(a, chosen.transpose_a, problem.k, problem.batches, facts.input, slice, chosen.rows);
+  plan.b = layout(b, chosen.transpose_b, problem.k, problem.batches, facts.input, slice,
                   swap_ab ? static_cast<int>(b.lanes) : chosen.columns / chosen.blocks);
   // A cluster walks over as many tiles below each other as it has blocks.
   const int64_t row_tiles = ceil_div(a.lanes, chosen.rows * chosen.blocks);
@@ -470,8 +470,8 @@ std::string Gemm90Plan::str() const {
   const auto along = [](bool turn, const char* lane) { return turn ? lane : "k"; };
   return (swap_ab.by_warps ? "mma by warps " : "wgmma ") + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) +
          "x" + std::to_string(tile.slice()) + (swapped ? ", sides swapped" : "") + ", " +
-         std::to_string(swap_ab.rows > 0 ? swap_ab.stages : tile.stages()) + " stages, a along " + along(turn_a, "m") +
-         ", b along " + along(turn_b, "n") + ", stored by " + (tile.store == Store::elements ? "element" : "box") +
+         std::to_string(swap_ab.rows > 0 ? swap_ab.stages : tile.stages()) + " stages, a along " + along(transpose_a, "m") +
+         ", b along " + along(transpose_b, "n") + ", stored by " + (tile.store == Store::elements ? "element" : "box") +
          ", " + std::to_string(grid) + " blocks" + (blocks > 1 ? " in clusters of " + std::to_string(blocks) : "");
 }
 

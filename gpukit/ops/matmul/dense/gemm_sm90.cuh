@@ -93,7 +93,7 @@ struct Gemm90Slices {
 /// Boxes of another array that follow the slices of a tile through the ring: kCount stages, or none, of kBoxes boxes of
 /// all its rows. A consumer adds those of 64 rows.
 template <typename Slices, int Rows, int kBoxes, int kCount>
-struct AddedBoxes {
+struct AddedTile {
   Slices from[kCount > 0 ? kCount : 1];
   int row;
 
@@ -110,7 +110,7 @@ struct AddedBoxes {
   }
 };
 
-/// The two rows that a thread multiplies (PairedRows), of 64 turned ones in TF32, at step q of a slice.
+/// The two rows that a thread multiplies (PairedRows), of 64 transposed ones in TF32, at step q of a slice.
 GPUKIT_DEVICE void take_rows(uint32_t (&a)[4], uint32_t from, int q) {
   const PairedRows rows;
   const uint32_t box = from + rows.box * 4096 + q * 1024 + rows.byte;
@@ -196,9 +196,9 @@ GPUKIT_DEVICE void add_slices(float (&total)[Columns / 2], Slices& slices, float
 
 /// The whole of a block's work. `kPair`: the columns of a tile are half those of b, half the same ones of `other`.
 /// Where `finish` adds a tile, it is one of `other`.
-template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, Gemm90Store kStore, bool kPair,
+template <typename T, typename Out, int Rows, int Columns, int TransposeA, int TransposeB, Gemm90Store kStore, bool kPair,
           typename F, typename Blocks = NoBlocks, typename Tiles = AllTiles>
-GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap* other, const TileMap* boxes, Out* out,
+GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap* other, const TileMap* out_map, Out* out,
                               const Gemm90Problem& s, const F& finish, const Blocks& blocks = {},
                               const Tiles& walk = {}) {
   constexpr int kOutColumns = kPair ? Columns / 2 : Columns;
@@ -207,19 +207,19 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   constexpr int kStageBytes = kTile.a_bytes() + kTile.b_bytes(), kLoaders = 2;
   // Each block of a cluster loads its part of b for all of them.
   constexpr int kBlocks = Tiles::kBlocks, kPart = kOutColumns / kBlocks;
-  static_assert(kBlocks == 1 || (TurnB == 0 && kPart % 8 == 0), "parts are whole groups of the swizzle");
-  // The unit reads TF32 along K alone: the rows of a turned a are taken by the threads that multiply them.
-  constexpr bool kTakesA = TurnA != 0 && sizeof(T) == 4;
+  static_assert(kBlocks == 1 || (TransposeB == 0 && kPart % 8 == 0), "parts are whole groups of the swizzle");
+  // The unit reads TF32 along K alone: the rows of a transposed a are taken by the threads that multiply them.
+  constexpr bool kTakesA = TransposeA != 0 && sizeof(T) == 4;
   constexpr int kReleases = kTakesA ? 4 : 1;             // arrivals of a consumer: one a warp where all of them read
-  constexpr int kBoxBytes = kSlice * kTile.kSliceBytes;  // of a turned operand, kSlice lanes by a slice
+  constexpr int kBoxBytes = kSlice * kTile.kSliceBytes;  // of a transposed operand, kSlice lanes by a slice
   // A tile that is added comes in boxes of all its rows, in as few stages as hold them.
   constexpr int kBoxes = kOutColumns * static_cast<int>(sizeof(Out)) / kTile.box_bytes();
   constexpr int kAddedBytes = Rows * kTile.box_bytes();
   constexpr int kAdded = F::kAdds ? (kBoxes - 1) / (kStageBytes / kAddedBytes) + 1 : 0;
-  constexpr int kStageBoxes = F::kAdds ? kBoxes / kAdded : 1;
+  constexpr int kBoxesOfStage = F::kAdds ? kBoxes / kAdded : 1;
   static_assert(kStages >= 3 && kStages > kAdded, "too few stages");
-  static_assert(!F::kAdds || (kAdded * kStageBoxes == kBoxes && !kPair), "as many boxes in every stage");
-  static_assert(!kTakesA || kStore == Gemm90Store::turned_boxes, "rows in pairs leave by turned boxes alone");
+  static_assert(!F::kAdds || (kAdded * kBoxesOfStage == kBoxes && !kPair), "as many boxes in every stage");
+  static_assert(!kTakesA || kStore == Gemm90Store::transposed_tma, "rows in pairs leave by transposed boxes alone");
   extern __shared__ unsigned char shared[];
   const uint32_t base = (shared_address(shared) + 1023) & ~1023u;
   const uint32_t leaving = base + kStages * kStageBytes;
@@ -236,7 +236,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
     tile_prefetch(a);
     tile_prefetch(b);
     if (kPair || F::kAdds) tile_prefetch(other);
-    if (kStore != Gemm90Store::elements) tile_prefetch(boxes);
+    if (kStore != Gemm90Store::elements) tile_prefetch(out_map);
   }
   if constexpr (kBlocks > 1) {
     meet_cluster();
@@ -265,15 +265,15 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
         const uint32_t to_a = base + ring.stage * kStageBytes, to_b = to_a + kTile.a_bytes();
         if (kAdded > 0 && i >= slices) {
           constexpr int kWidth = kTile.box_bytes() / static_cast<int>(sizeof(Out));
-          barrier_expect(ready, kStageBoxes * kAddedBytes);
+          barrier_expect(ready, kBoxesOfStage * kAddedBytes);
 #pragma unroll
-          for (int j = 0; j < kStageBoxes; ++j)
-            tile_load(to_a + j * kAddedBytes, other, ready, at.column + ((i - slices) * kStageBoxes + j) * kWidth,
+          for (int j = 0; j < kBoxesOfStage; ++j)
+            tile_load(to_a + j * kAddedBytes, other, ready, at.column + ((i - slices) * kBoxesOfStage + j) * kWidth,
                       at.row, at.batch);
           continue;
         }
         barrier_expect(ready, kStageBytes);
-        if (TurnA == 0) {
+        if (TransposeA == 0) {
           tile_load(to_a, a, ready, i * kSlice, at.row, at.batch * s.a_step);
         } else {
 #pragma unroll
@@ -287,7 +287,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
           if (kPair)
             tile_load_multicast(to_b + kTile.b_bytes() / 2 + part * 128, other, ready, i * kSlice, at.column + part,
                                 at.batch * s.b_step, kAll);
-        } else if (TurnB == 0) {
+        } else if (TransposeB == 0) {
           tile_load(to_b, b, ready, i * kSlice, at.column, at.batch * s.b_step);
           if (kPair) tile_load(to_b + kTile.b_bytes() / 2, other, ready, i * kSlice, at.column, at.batch * s.b_step);
         } else {
@@ -353,10 +353,10 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
         wgmma_fence();
 #pragma unroll
         for (int q = 0; q < 4; ++q) {
-          // Along K: 32 bytes further in the row. Turned: 16 rows of 128 bytes further.
-          const uint64_t y = tile_descriptor(from_b + q * (TurnB ? 2048 : 32), TurnB ? 8192 : 16, 1024);
-          const uint64_t x = tile_descriptor(from_a + q * (TurnA ? 2048 : 32), 16, 1024);
-          Mma::template run<TurnA, TurnB>(d, x, y, i | q);
+          // Along K: 32 bytes further in the row. Transposed: 16 rows of 128 bytes further.
+          const uint64_t y = tile_descriptor(from_b + q * (TransposeB ? 2048 : 32), TransposeB ? 8192 : 16, 1024);
+          const uint64_t x = tile_descriptor(from_a + q * (TransposeA ? 2048 : 32), 16, 1024);
+          Mma::template run<TransposeA, TransposeB>(d, x, y, i | q);
         }
         wgmma_commit();
       }
@@ -366,7 +366,7 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
       }
       previous = ring.stage;
     }
-    AddedBoxes<Slices, Rows, kStageBoxes, kAdded> added;
+    AddedTile<Slices, Rows, kBoxesOfStage, kAdded> added;
     added.row = consumer * 64;
 #pragma unroll
     for (int j = 0; j < kAdded; ++j, ring.next()) added.from[j] = stages;
@@ -385,10 +385,10 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
     const uint32_t buffers = leaving + consumer * kTile.store_bytes();
     if constexpr (Tiles::kScattered) {
       walk.template store<Out, kOutColumns, kStore>(out, buffers, d, 1 + consumer, s, at, finish, operands);
-    } else if constexpr (kStore == Gemm90Store::boxes) {
-      store_boxes<Out, kOutColumns, kTile.box_bytes()>(boxes, buffers, d, 1 + consumer, at, finish, operands, added);
-    } else if constexpr (kStore == Gemm90Store::turned_boxes) {
-      store_turned<Out, kOutColumns, kTile.turned_columns(), kTakesA>(boxes, buffers, d, 1 + consumer, at);
+    } else if constexpr (kStore == Gemm90Store::tma) {
+      store_by_tma<Out, kOutColumns, kTile.box_bytes()>(out_map, buffers, d, 1 + consumer, at, finish, operands, added);
+    } else if constexpr (kStore == Gemm90Store::transposed_tma) {
+      store_transposed<Out, kOutColumns, kTile.transposed_columns(), kTakesA>(out_map, buffers, d, 1 + consumer, at);
     } else {
       store_elements<Out, kOutColumns>(out + at.batch * s.out_batch, d, s, at);
     }
@@ -400,19 +400,19 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
   }
 }
 
-template <typename T, typename Out, int Rows, int Columns, int TurnA, int TurnB, Gemm90Store kStore>
+template <typename T, typename Out, int Rows, int Columns, int TransposeA, int TransposeB, Gemm90Store kStore>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
-    gemm90(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, const __grid_constant__ TileMap boxes,
+    gemm90(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, const __grid_constant__ TileMap out_map,
            Out* out, const __grid_constant__ Gemm90Problem s) {
-  run_gemm90<T, Out, Rows, Columns, TurnA, TurnB, kStore, false>(&a, &b, &b, &boxes, out, s, NoFinish{});
+  run_gemm90<T, Out, Rows, Columns, TransposeA, TransposeB, kStore, false>(&a, &b, &b, &out_map, out, s, NoFinish{});
 }
 
 /// The same in clusters.
 template <typename T, typename Out, int Rows, int Columns, Gemm90Store kStore, int kBlocks>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1) GPUKIT_CLUSTER(kBlocks)
     gemm90_cluster(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
-                   const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Problem s) {
-  run_gemm90<T, Out, Rows, Columns, 0, 0, kStore, false>(&a, &b, &b, &boxes, out, s, NoFinish{}, NoBlocks{},
+                   const __grid_constant__ TileMap out_map, Out* out, const __grid_constant__ Gemm90Problem s) {
+  run_gemm90<T, Out, Rows, Columns, 0, 0, kStore, false>(&a, &b, &b, &out_map, out, s, NoFinish{}, NoBlocks{},
                                                          ClusterTiles<kBlocks>{});
 }
 
@@ -420,10 +420,10 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1) GPUKIT_CLUSTER(kBloc
 template <typename T, typename Out, int Rows, int Columns, int Steps>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90_fused(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
-                 const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Problem s,
+                 const __grid_constant__ TileMap out_map, Out* out, const __grid_constant__ Gemm90Problem s,
                  const __grid_constant__ Gemm90Epilogue e, const Out* bias, const float* scale_m,
                  const float* scale_n) {
-  run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(&a, &b, &b, &boxes, out, s,
+  run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::tma, false>(&a, &b, &b, &out_map, out, s,
                                                                      Finish<Out, Steps>{s, e, bias, scale_m, scale_n});
 }
 
@@ -431,29 +431,29 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
 template <typename T, int Rows, int Columns, int Steps>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90_linear(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
-                  const __grid_constant__ TileMap residual, const __grid_constant__ TileMap boxes, T* out,
+                  const __grid_constant__ TileMap residual, const __grid_constant__ TileMap out_map, T* out,
                   const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90Epilogue e, const T* bias) {
-  run_gemm90<T, T, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(&a, &b, &residual, &boxes, out, s,
+  run_gemm90<T, T, Rows, Columns, 0, 0, Gemm90Store::tma, false>(&a, &b, &residual, &out_map, out, s,
                                                                    Finish<T, Steps>{s, e, bias, nullptr, nullptr});
 }
 
 /// silu(a x b) times (a x other).
-template <typename T, typename Out, int Rows, int Columns, int TurnB>
+template <typename T, typename Out, int Rows, int Columns, int TransposeB>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90_swiglu(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
-                  const __grid_constant__ TileMap other, const __grid_constant__ TileMap boxes, Out* out,
+                  const __grid_constant__ TileMap other, const __grid_constant__ TileMap out_map, Out* out,
                   const __grid_constant__ Gemm90Problem s) {
-  run_gemm90<T, Out, Rows, Columns, 0, TurnB, Gemm90Store::boxes, true>(&a, &b, &other, &boxes, out, s, NoFinish{});
+  run_gemm90<T, Out, Rows, Columns, 0, TransposeB, Gemm90Store::tma, true>(&a, &b, &other, &out_map, out, s, NoFinish{});
 }
 
 /// FP8 operands with scales of blocks.
 template <typename T, typename Out, int Rows, int Columns>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
-                  const __grid_constant__ TileMap boxes, Out* out, const __grid_constant__ Gemm90Problem s,
+                  const __grid_constant__ TileMap out_map, Out* out, const __grid_constant__ Gemm90Problem s,
                   const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n) {
-  run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(
-      &a, &b, &b, &boxes, out, s, NoFinish{}, BlockScales{scale_a, scale_b, scale_a_m, scale_b_n});
+  run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::tma, false>(
+      &a, &b, &b, &out_map, out, s, NoFinish{}, BlockScales{scale_a, scale_b, scale_a_m, scale_b_n});
 }
 
 }  // namespace gpukit

@@ -11,13 +11,13 @@
 
 namespace gpukit::cuda {
 
-/// An instance, how the operands go into it and the grid. `swapped`: a and b have changed sides, out is turned.
+/// An instance, how the operands go into it and the grid. `swapped`: a and b have changed sides, out is transposed.
 struct Gemm90Plan {
   int instance;  // of gemm90, unless swap_ab.rows > 0
   bool swapped;
   Gemm90Tile tile;
   Gemm90SwapAB swap_ab;
-  bool turn_a, turn_b;
+  bool transpose_a, transpose_b;
   unsigned grid;
   int blocks;     // of a cluster, which load b for each other
   bool overlaps;  // as in LaunchConfig

@@ -215,7 +215,7 @@ GPUKIT_DEVICE void add_box(float* v, uint32_t buffer) {
 /// By boxes of kBytes a row, through two buffers in turns. Called by a whole warpgroup; `barrier` is its own.
 /// `operands` are those of the first box; `added` holds what is added to each.
 template <typename Out, int N, int kBytes, typename Sum, typename F, typename Added>
-GPUKIT_DEVICE void store_boxes(const TileMap* map, uint32_t buffers, const Sum* d, int barrier, Gemm90At at,
+GPUKIT_DEVICE void store_by_tma(const TileMap* map, uint32_t buffers, const Sum* d, int barrier, Gemm90At at,
                                const F& finish, typename F::template Operands<kBytes / sizeof(Out)>& operands,
                                const Added& added) {
   constexpr int kColumns = kBytes / static_cast<int>(sizeof(Out));
@@ -249,7 +249,7 @@ GPUKIT_DEVICE void store_boxes(const TileMap* map, uint32_t buffers, const Sum* 
   }
 }
 
-/// Which neighbours in memory stand in rows lane / 4 and lane / 4 + 8 of a warp, where threads take turned rows of four
+/// Which neighbours in memory stand in rows lane / 4 and lane / 4 + 8 of a warp, where threads take transposed rows of four
 /// bytes themselves: the box of 32 rows, the 16 of its 128 bytes, and the byte in them. With the 128-byte swizzle no
 /// two lanes of an access meet in a bank, neither reading lines lane % 4 of K nor writing columns 2 (lane % 4).
 struct PairedRows {
@@ -262,10 +262,10 @@ struct PairedRows {
   }
 };
 
-/// 64 rows of kColumns columns into shared memory, turned: boxes of kColumns lines of 128 bytes. `kPaired`: the rows of
+/// 64 rows of kColumns columns into shared memory, transposed: boxes of kColumns lines of 128 bytes. `kPaired`: the rows of
 /// a thread are those of PairedRows.
 template <typename Out, int kColumns, bool kPaired, typename V>
-GPUKIT_DEVICE void fill_turned(uint32_t buffer, const V* v) {
+GPUKIT_DEVICE void fill_transposed(uint32_t buffer, const V* v) {
   constexpr int kRows = 128 / static_cast<int>(sizeof(Out));  // of a box
   const int warp = static_cast<int>(threadIdx.x) % 128 / 32, lane = static_cast<int>(threadIdx.x) % 32;
   if constexpr (sizeof(Out) == 2) {
@@ -297,7 +297,7 @@ GPUKIT_DEVICE void fill_turned(uint32_t buffer, const V* v) {
 /// Boxes with the rows dense in memory: 128 bytes of rows by kColumns columns each, through two buffers in turns where
 /// there are several. `kPaired`: the rows of a thread are those of PairedRows.
 template <typename Out, int N, int kColumns, bool kPaired, typename Sum>
-GPUKIT_DEVICE void store_turned(const TileMap* map, uint32_t buffers, const Sum* d, int barrier, const Gemm90At& at) {
+GPUKIT_DEVICE void store_transposed(const TileMap* map, uint32_t buffers, const Sum* d, int barrier, const Gemm90At& at) {
   constexpr int kRows = 128 / static_cast<int>(sizeof(Out));  // of a box
   const int thread = static_cast<int>(threadIdx.x) % 128;
 #pragma unroll
@@ -308,7 +308,7 @@ GPUKIT_DEVICE void store_turned(const TileMap* map, uint32_t buffers, const Sum*
     for (int i = 0; i < kColumns / 2; ++i) v[i] = d[part * kColumns / 2 + i];
     if (thread == 0) store_wait_read < kColumns<N>();
     named_barrier(barrier, 128);
-    fill_turned<Out, kColumns, kPaired>(buffer, v);
+    fill_transposed<Out, kColumns, kPaired>(buffer, v);
     shared_publish();
     named_barrier(barrier, 128);
     if (thread == 0) {

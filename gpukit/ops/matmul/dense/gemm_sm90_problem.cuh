@@ -20,7 +20,7 @@ struct Gemm90Epilogue {
 };
 
 /// How a tile leaves: as boxes with N or with M dense in memory, or element by element with any strides.
-enum class Gemm90Store { boxes, turned_boxes, elements };
+enum class Gemm90Store { tma, transposed_tma, elements };
 
 /// One kernel instance. A tile is 64 rows for each consumer warpgroup; one more warpgroup loads. A slice of K is 128
 /// bytes, one row of the swizzle.
@@ -42,16 +42,16 @@ struct Gemm90Tile {
     const int row = columns * out_bytes;
     return row % 128 == 0 ? 128 : row % 64 == 0 ? 64 : 32;
   }
-  /// Columns of one turned box: all of them, 32 of four bytes, or what leaves room for stages beside many.
-  constexpr int turned_columns() const {
+  /// Columns of one transposed box: all of them, 32 of four bytes, or what leaves room for stages beside many.
+  constexpr int transposed_columns() const {
     if (out_bytes == 4) return columns > 32 ? 32 : columns;
     return columns <= 176 ? columns : columns % 64 == 0 ? 64 : 32;
   }
-  /// Boxes on their way out, of one consumer: two in turns, or the whole of a small turned tile.
+  /// Boxes on their way out, of one consumer: two in turns, or the whole of a small transposed tile.
   constexpr int store_bytes() const {
     if (store == Gemm90Store::elements) return 0;
-    if (store == Gemm90Store::boxes) return 2 * 64 * box_bytes();
-    return (turned_columns() < columns ? 2 : 1) * turned_columns() * 64 * out_bytes;
+    if (store == Gemm90Store::tma) return 2 * 64 * box_bytes();
+    return (transposed_columns() < columns ? 2 : 1) * transposed_columns() * 64 * out_bytes;
   }
   constexpr int stages() const {
     const int fit = (kShared - kBarrierBytes - consumers() * store_bytes()) / (a_bytes() + b_bytes());

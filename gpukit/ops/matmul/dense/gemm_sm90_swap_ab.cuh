@@ -80,7 +80,7 @@ struct SwapABScales : SwapABSums {
   }
 };
 
-/// One scale for 128 of K of each column of the tile, and one for 128 weights and 128 of K: BlockScales, turned.
+/// One scale for 128 of K of each column of the tile, and one for 128 weights and 128 of K: BlockScales, transposed.
 struct SwapABBlocks : SwapABSums {
   const float* a;  // [columns, slices], rows `a_m` apart
   const float* b;  // [weights / 128, slices], rows `b_n` apart

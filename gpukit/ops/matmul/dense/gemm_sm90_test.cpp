@@ -130,7 +130,7 @@ TEST(Gemm90Plan, OverlapsWhereThatPays) {
     EXPECT_TRUE(overlaps(16, n, 4096)) << n;            // nearly all multiprocessors
     EXPECT_EQ(overlaps(64, n, 4096), n == 14336) << n;  // tiles of 64
   }
-  const Gemm90Tile tile{128, 256, 2, 2, Gemm90Store::boxes};
+  const Gemm90Tile tile{128, 256, 2, 2, Gemm90Store::tma};
   EXPECT_TRUE(fused_gemm90_overlaps(tile, 4096, 264, 132));
   EXPECT_FALSE(fused_gemm90_overlaps(tile, 4096, 265, 132));
 }
@@ -190,12 +190,12 @@ TEST(Gemm90Plan, Tf32TakesARowMajorB) {
             "wgmma 64x64x32, sides swapped, 13 stages, a along m, b along k, stored by box, 64 blocks");
   EXPECT_EQ(tf32(make_problem(256, 258, 64, false)), "none");  // rows of 1032 bytes
   EXPECT_EQ(tf32(make_problem(256, 256, 64, false), false), "none");
-  MatmulProblem turned = make_problem(256, 256, 64);  // a along M, b along K: the other side would have to be taken
-  turned.a_m = 1;
-  turned.a_k = 256;
-  EXPECT_EQ(tf32(turned), "none");
-  std::swap(turned.out_m, turned.out_n);
-  EXPECT_EQ(tf32(turned), "wgmma 64x64x32, 13 stages, a along m, b along k, stored by box, 16 blocks");
+  MatmulProblem transposed = make_problem(256, 256, 64);  // a along M, b along K: the other side would have to be taken
+  transposed.a_m = 1;
+  transposed.a_k = 256;
+  EXPECT_EQ(tf32(transposed), "none");
+  std::swap(transposed.out_m, transposed.out_n);
+  EXPECT_EQ(tf32(transposed), "wgmma 64x64x32, 13 stages, a along m, b along k, stored by box, 16 blocks");
 
   const auto plan =
       plan_gemm90(make_problem(256, 512, 64, false), {DType::float32, DType::float32, true, true, true, 132});
@@ -216,8 +216,8 @@ TEST(Gemm90Plan, AColumnMajorOutputSwapsTheOperands) {
   EXPECT_TRUE(plan->swapped);
   EXPECT_EQ(plan->problem.m, 1024);
   EXPECT_EQ(plan->problem.n, 512);
-  EXPECT_TRUE(plan->turn_a);
-  EXPECT_FALSE(plan->turn_b);
+  EXPECT_TRUE(plan->transpose_a);
+  EXPECT_FALSE(plan->transpose_b);
   EXPECT_EQ(plan->out.shape[0], 512);
   EXPECT_EQ(plan->out.shape[1], 1024);
 }
@@ -246,7 +246,7 @@ TEST(Gemm90Plan, BatchesNeedOneStride) {
 TEST(Gemm90Plan, SharedMemoryFits) {
   for (int rows : {64, 128})
     for (int columns : {16, 32, 64, 96, 128, 192, 256})
-      for (Gemm90Store store : {Gemm90Store::boxes, Gemm90Store::turned_boxes, Gemm90Store::elements}) {
+      for (Gemm90Store store : {Gemm90Store::tma, Gemm90Store::transposed_tma, Gemm90Store::elements}) {
         const Gemm90Tile tile{rows, columns, 2, 4, store};
         if (tile.stages() < 3) continue;
         EXPECT_LE(tile.shared_bytes(), 227 * 1024);

@@ -27,9 +27,9 @@ struct Instance {
   Form form;
   double slice_ns;
 
-  bool turned() const { return form != Form::rows; }
-  int tile_rows() const { return turned() ? columns : rows; }
-  int weight_rows() const { return turned() ? rows : columns; }
+  bool transposed() const { return form != Form::rows; }
+  int tile_rows() const { return transposed() ? columns : rows; }
+  int weight_rows() const { return transposed() ? rows : columns; }
 };
 constexpr Instance kInstances[] = {
     {128, 256, Form::rows, 680},    {128, 128, Form::rows, 356},    {64, 128, Form::rows, 195},
@@ -50,7 +50,7 @@ const std::vector<jit::KernelSet> plain_sets = [] {
     sets.push_back(one_kernel((i.form == Form::in_place ? "gpukit::grouped90_in_place<{T}, " : "gpukit::grouped90<{T}, ") +
                                   std::to_string(i.rows) + ", " + std::to_string(i.columns) +
                                   (i.form == Form::in_place ? ">"
-                                   : i.turned()             ? ", true>"
+                                   : i.transposed()             ? ", true>"
                                                             : ", false>"),
                               {DType::float16, DType::bfloat16}));
   return sets;
@@ -193,7 +193,7 @@ std::optional<Grouped90Plan> plan_grouped90(const ScaledProblem& s, const Groupe
   plan.form = chosen.form;
   plan.finish = *finish;
   plan.tile = {chosen.rows, chosen.columns, static_cast<int>(bytes), static_cast<int>(itemsize(facts.out)),
-               chosen.turned() ? Gemm90Store::turned_boxes : Gemm90Store::boxes};
+               chosen.transposed() ? Gemm90Store::transposed_tma : Gemm90Store::tma};
   const bool in_place = chosen.form == Form::in_place;
   plan.most_tiles = in_place ? std::min(s.m, s.experts) : most_tiles(s.m, chosen.tile_rows(), s.experts);
   const int64_t tiles = plan.most_tiles * ceil_div(s.n, chosen.weight_rows());
@@ -202,15 +202,15 @@ std::optional<Grouped90Plan> plan_grouped90(const ScaledProblem& s, const Groupe
   const int64_t pitch = in_place ? s.a.row : sorted_pitch(s.k, bytes);
   plan.rows = layout(facts.input, s.k, s.m, pitch, 1, 0, slice, chosen.tile_rows());
   plan.weights = layout(facts.weights, s.k, s.n, s.b.row, s.experts, s.b.batch, slice, chosen.weight_rows());
-  plan.problem = {.m = static_cast<int32_t>(chosen.turned() ? s.n : s.m),
-                .n = static_cast<int32_t>(chosen.turned() ? s.m : s.n),
+  plan.problem = {.m = static_cast<int32_t>(chosen.transposed() ? s.n : s.m),
+                .n = static_cast<int32_t>(chosen.transposed() ? s.m : s.n),
                 .k = static_cast<int32_t>(s.k),
                 .batches = static_cast<int32_t>(s.experts),
-                .a_step = chosen.turned(),
-                .b_step = !chosen.turned(),
+                .a_step = chosen.transposed(),
+                .b_step = !chosen.transposed(),
                 .group = 8,
-                .out_m = chosen.turned() ? s.out_n : s.out_m,
-                .out_n = chosen.turned() ? s.out_m : s.out_n,
+                .out_m = chosen.transposed() ? s.out_n : s.out_m,
+                .out_n = chosen.transposed() ? s.out_m : s.out_n,
                 .out_batch = 0};
   return plan;
 }
@@ -262,7 +262,7 @@ bool launch_grouped90(const ScaledProduct& p) {
   const jit::Boxes rows{read(sorted.rows), plan->rows};
   if (plan->finish == Grouped90Finish::none) {
     jit::launch(plain_sets[static_cast<size_t>(plan->instance)].get(0, p.a.data.dtype()), device, config,
-                plan->turned() ? weights : rows, plan->turned() ? rows : weights, write(p.out), read(sorted.list),
+                plan->transposed() ? weights : rows, plan->transposed() ? rows : weights, write(p.out), read(sorted.list),
                 read(sorted.order), plan->problem, pieces);
     return true;
   }

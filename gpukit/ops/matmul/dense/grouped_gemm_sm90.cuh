@@ -24,7 +24,7 @@ struct ScatteredLines {
     for (int i = 0; i < Lines / 16; ++i) rows[i] = row_of(static_cast<int>(threadIdx.x) % 128 / 8 + i * 16);
   }
 
-  /// The lines as fill_box and fill_turned leave them, to columns from `column` on, of n.
+  /// The lines as fill_box and fill_transposed leave them, to columns from `column` on, of n.
   template <typename Out>
   GPUKIT_DEVICE void store(Out* out, uint32_t buffer, int column, int n, int64_t out_m, int64_t out_n,
                            bool pieces) const {
@@ -66,12 +66,12 @@ struct ScatteredLines {
   }
 };
 
-/// 64 rows by N columns of sums to the rows that `lines` name, which stand as rows or, `kTurned`, as columns.
-template <bool kTurned, typename Out, int N, typename Lines, typename Sum, typename F, typename Operands>
+/// 64 rows by N columns of sums to the rows that `lines` name, which stand as rows or, `kTransposed`, as columns.
+template <bool kTransposed, typename Out, int N, typename Lines, typename Sum, typename F, typename Operands>
 GPUKIT_DEVICE void scatter_sums(const Lines& lines, Out* out, uint32_t buffers, const Sum* d, int barrier,
                                 const Gemm90Problem& s, Gemm90At at, bool pieces, const F& finish, Operands& operands) {
-  constexpr int kColumns = kTurned ? N : 128 / static_cast<int>(sizeof(Out));  // of one box
-  static_assert(N % kColumns == 0 && (!kTurned || sizeof(Out) == 2), "a line is 128 bytes");
+  constexpr int kColumns = kTransposed ? N : 128 / static_cast<int>(sizeof(Out));  // of one box
+  static_assert(N % kColumns == 0 && (!kTransposed || sizeof(Out) == 2), "a line is 128 bytes");
 #pragma unroll
   for (int box = 0; box < N / kColumns; ++box, at.column += kColumns) {
     const uint32_t buffer = buffers + (box & 1) * 64 * 128;
@@ -79,19 +79,19 @@ GPUKIT_DEVICE void scatter_sums(const Lines& lines, Out* out, uint32_t buffers, 
     finish.template apply<kColumns>(v, &d[box * kColumns / 2], operands, at);
     if (box + 1 < N / kColumns) finish.template fetch<kColumns>(operands, {at.row, at.column + kColumns, at.batch});
     named_barrier(barrier, 128);  // all threads have read what left this buffer before
-    if constexpr (kTurned)
-      fill_turned<Out, kColumns, false>(buffer, v);
+    if constexpr (kTransposed)
+      fill_transposed<Out, kColumns, false>(buffer, v);
     else
       fill_box<Out, 128>(buffer, v);
     named_barrier(barrier, 128);
-    lines.store(out, buffer, kTurned ? at.row : at.column, kTurned ? s.m : s.n, kTurned ? s.out_n : s.out_m,
-                kTurned ? s.out_m : s.out_n, pieces);
+    lines.store(out, buffer, kTransposed ? at.row : at.column, kTransposed ? s.m : s.n, kTransposed ? s.out_n : s.out_m,
+                kTransposed ? s.out_m : s.out_n, pieces);
   }
 }
 
-/// The tiles of a list, instead of AllTiles. Rows stand as rows or, `kTurned`, as columns. The list is read before
+/// The tiles of a list, instead of AllTiles. Rows stand as rows or, `kTransposed`, as columns. The list is read before
 /// run_gemm90 waits for the kernel before: these kernels do not overlap.
-template <bool kTurned>
+template <bool kTransposed>
 struct ListedTiles {
   static constexpr bool kScattered = true;
   static constexpr int kBlocks = 1;
@@ -105,7 +105,7 @@ struct ListedTiles {
   /// Tiles of the side that is not listed.
   template <int Rows, int Columns>
   GPUKIT_DEVICE int others(const Gemm90Problem& s) const {
-    return kTurned ? (s.m + Rows - 1) / Rows : (s.n + Columns - 1) / Columns;
+    return kTransposed ? (s.m + Rows - 1) / Rows : (s.n + Columns - 1) / Columns;
   }
   template <int Rows, int Columns>
   GPUKIT_DEVICE int count(const Gemm90Problem& s) const {
@@ -118,17 +118,17 @@ struct ListedTiles {
     const int together = min(s.group, listed - group * s.group), other = in_group / together;
     const ExpertTile* tiles = reinterpret_cast<const ExpertTile*>(list + 1);
     const int4 found = __ldg(reinterpret_cast<const int4*>(tiles + group * s.group + in_group - other * together));
-    if (kTurned) return {{other * Rows, found.y, found.x}, found.z};
+    if (kTransposed) return {{other * Rows, found.y, found.x}, found.z};
     return {{found.y, other * Columns, found.x}, found.z};
   }
 
   template <typename Out, int N, Gemm90Store kStore, typename Sum, typename F, typename Operands>
   GPUKIT_DEVICE void store(Out* out, uint32_t buffers, const Sum* d, int barrier, const Gemm90Problem& s,
                            const ExpertAt& at, const F& finish, Operands& operands) const {
-    const int first = kTurned ? at.column : at.row;
-    const ScatteredLines<kTurned ? N : 64> lines(
+    const int first = kTransposed ? at.column : at.row;
+    const ScatteredLines<kTransposed ? N : 64> lines(
         [&](int line) { return first + line < at.end ? order[first + line] : -1; });
-    scatter_sums<kTurned, Out, N>(lines, out, buffers, d, barrier, s, at, pieces != 0, finish, operands);
+    scatter_sums<kTransposed, Out, N>(lines, out, buffers, d, barrier, s, at, pieces != 0, finish, operands);
   }
 };
 
@@ -224,14 +224,14 @@ struct ExpertBlockScales : BlockScales {
   }
 };
 
-/// Sums as they are. `kTurned`: a holds the weights, b the rows.
-template <typename T, int Rows, int Columns, bool kTurned>
+/// Sums as they are. `kTransposed`: a holds the weights, b the rows.
+template <typename T, int Rows, int Columns, bool kTransposed>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     grouped90(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const ExpertTiles* list,
               const int32_t* order, const __grid_constant__ Gemm90Problem s, int32_t pieces) {
-  constexpr Gemm90Store kStore = kTurned ? Gemm90Store::turned_boxes : Gemm90Store::boxes;
+  constexpr Gemm90Store kStore = kTransposed ? Gemm90Store::transposed_tma : Gemm90Store::tma;
   run_gemm90<T, T, Rows, Columns, 0, 0, kStore, false>(&a, &b, &b, &b, out, s, NoFinish{}, NoBlocks{},
-                                                       ListedTiles<kTurned>(list, order, pieces));
+                                                       ListedTiles<kTransposed>(list, order, pieces));
 }
 
 /// Up to `Columns` rows, which stay where they lie: a holds the weights of all experts, b the rows.
@@ -240,7 +240,7 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     grouped90_in_place(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const int32_t* ids,
                   int64_t id_m, const __grid_constant__ Gemm90Problem s, int32_t pieces, Fault* fault, int32_t fault_op) {
   __shared__ MetExperts::Found found;
-  run_gemm90<T, T, Rows, Columns, 0, 0, Gemm90Store::turned_boxes, false>(
+  run_gemm90<T, T, Rows, Columns, 0, 0, Gemm90Store::transposed_tma, false>(
       &a, &b, &b, &b, out, s, NoFinish{}, NoBlocks{}, MetExperts(found, ids, id_m, s, out, pieces, fault, fault_op));
 }
 
@@ -251,7 +251,7 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
                      const ExpertTiles* list, const int32_t* order, const __grid_constant__ Gemm90Problem s,
                      int32_t pieces, const __grid_constant__ Gemm90Epilogue e, const Out* bias, const float* scale_m,
                      const float* scale_n, int64_t scale_batch) {
-  run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(
+  run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::tma, false>(
       &a, &b, &b, &b, out, s, ExpertFinish<Out, Steps>{{s, e, bias, scale_m, scale_n}, scale_batch}, NoBlocks{},
       ListedTiles<false>(list, order, pieces));
 }
@@ -263,7 +263,7 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
                      const ExpertTiles* list, const int32_t* order, const __grid_constant__ Gemm90Problem s,
                      int32_t pieces, const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n,
                      int64_t scale_b_batch) {
-  run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::boxes, false>(
+  run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::tma, false>(
       &a, &b, &b, &b, out, s, NoFinish{}, ExpertBlockScales{{scale_a, scale_b, scale_a_m, scale_b_n}, scale_b_batch},
       ListedTiles<false>(list, order, pieces));
 }

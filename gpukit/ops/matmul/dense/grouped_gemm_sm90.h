@@ -27,8 +27,8 @@ struct Grouped90Plan {
   Gemm90Problem problem;
   driver::BoxLayout rows, weights;
 
-  bool turned() const { return form != Grouped90Form::rows; }
-  int tile_rows() const { return turned() ? tile.columns : tile.rows; }
+  bool transposed() const { return form != Grouped90Form::rows; }
+  int tile_rows() const { return transposed() ? tile.columns : tile.rows; }
   std::string str() const;  // e.g. "wgmma 128x256x64 by experts, 4 stages, 132 blocks"
 };
 

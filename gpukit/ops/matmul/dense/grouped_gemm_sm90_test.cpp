@@ -54,10 +54,10 @@ TEST(Grouped90Plan, FewRowsStayInPlace) {
   EXPECT_EQ(chosen(make_problem(2, 1408, 2048, 64)),
             "wgmma 64x16x64 by experts, rows as columns in place, 16 stages, 44 blocks");
   EXPECT_EQ(chosen(make_problem(65, 14336, 4096, 8)).find("in place"), std::string::npos);
-  ScaledProblem turned = make_problem(16, 14336, 4096, 8);
-  turned.a.row = 1;
-  turned.a.k = 16;
-  EXPECT_EQ(chosen(turned), "wgmma 128x16x64 by experts, rows as columns, 12 stages, 132 blocks");
+  ScaledProblem transposed = make_problem(16, 14336, 4096, 8);
+  transposed.a.row = 1;
+  transposed.a.k = 16;
+  EXPECT_EQ(chosen(transposed), "wgmma 128x16x64 by experts, rows as columns, 12 stages, 132 blocks");
   Grouped90Facts f = facts();
   f.rows_aligned = false;
   EXPECT_EQ(chosen(make_problem(16, 14336, 4096, 8), f).find("in place"), std::string::npos);

@@ -72,7 +72,7 @@ bool fits(const Array& out, const Array& input, const Array& weight) {
   return has_kernel(weight) && out.shape(0) <= kMaxExtent && engine_takes(out) && engine_takes(input);
 }
 
-jit::Boxes boxes(const memory::Use& use, const Array& x, int columns, int rows) {
+jit::Boxes tensor_map(const memory::Use& use, const Array& x, int columns, int rows) {
   return {use, row_boxes(x.dtype(), x.shape(1), x.shape(0), x.strides()[0], columns, rows)};
 }
 
@@ -83,7 +83,7 @@ struct Shape {
   Gemm90Problem problem;
 
   Shape(const Array& out, const Array& input, const LinearForm& form, int columns)
-      : tile{form.rows, form.columns, 2, 2, Gemm90Store::boxes} {
+      : tile{form.rows, form.columns, 2, 2, Gemm90Store::tma} {
     const int64_t m = out.shape(0), n = out.shape(1), row_tiles = ceil_div(m, form.rows);
     const int64_t tiles = row_tiles * ceil_div(n, columns);
     const int sm_count = runtime::current_sm_count(out.device());
@@ -136,10 +136,10 @@ bool launch_tiles(const Array& out, const Array& input, const Array& weight, con
   const bool first = bias.defined() || options.activation != Activation::none;
   const Steps steps = !residual.defined() ? Steps::bias : first ? Steps::both : Steps::residual;
   // The third map is read where there is a residual; else any will do.
-  const jit::Boxes results = boxes(write(out), out, 64, 64);
-  const jit::Boxes added = residual.defined() ? boxes(read(residual), residual, 64, form.rows) : results;
+  const jit::Boxes results = tensor_map(write(out), out, 64, 64);
+  const jit::Boxes added = residual.defined() ? tensor_map(read(residual), residual, 64, form.rows) : results;
   jit::launch(set_of(steps, form).get(0, input.dtype()), out.device(), shape.config,
-              boxes(read(input), input, 64, form.rows), boxes(read(weight), weight, 64, form.columns), added, results,
+              tensor_map(read(input), input, 64, form.rows), tensor_map(read(weight), weight, 64, form.columns), added, results,
               write(out), shape.problem, epilogue, read_if(bias));
   return true;
 }
@@ -181,8 +181,8 @@ bool launch_linear_swiglu(const Array& out, const Array& input, const Array& gat
   const int columns = form.columns / 2;
   const Shape shape(out, input, form, columns);
   const jit::KernelSet& set = form.columns == 256 ? wide_swiglu : narrow_swiglu;
-  jit::launch(set.get(0, input.dtype()), out.device(), shape.config, boxes(read(input), input, 64, form.rows),
-              boxes(read(gate), gate, 64, columns), boxes(read(up), up, 64, columns), boxes(write(out), out, 64, 64),
+  jit::launch(set.get(0, input.dtype()), out.device(), shape.config, tensor_map(read(input), input, 64, form.rows),
+              tensor_map(read(gate), gate, 64, columns), tensor_map(read(up), up, 64, columns), tensor_map(write(out), out, 64, 64),
               write(out), shape.problem);
   return true;
 }

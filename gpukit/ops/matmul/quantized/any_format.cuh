@@ -1,4 +1,4 @@
-// scaled_matmul: one block makes 64 x 64 outputs, 4 x 4 per thread, from slices of 16 steps of k that are turned into
+// scaled_matmul: one block makes 64 x 64 outputs, 4 x 4 per thread, from slices of 16 steps of k that are transposed into
 // numbers on their way to shared memory. 256 threads. Any sizes, strides and formats; groups of k are multiples of 16.
 // Grouped: rows of a tile are taken expert by expert.
 #pragma once

@@ -43,10 +43,10 @@ __global__ void __launch_bounds__(kDequantGemm80Threads, 1)
                 dequant_gemm_sm80_shared_bytes(kTokens, kWide, kPacked, kGroup, is_e2m1<W> ? 1 : 4, kStages));
   extern __shared__ __align__(128) uint8_t dequant_gemm_shared[];
 
-  const unsigned parts = static_cast<unsigned>((s.m + kTokens - 1) / kTokens);
-  const int first_token = static_cast<int>(blockIdx.x % parts) * kTokens;
+  const unsigned token_tiles = static_cast<unsigned>((s.m + kTokens - 1) / kTokens);
+  const int first_token = static_cast<int>(blockIdx.x % token_tiles) * kTokens;
   const int left_tokens = static_cast<int>(s.m) - first_token, tokens = left_tokens < kTokens ? left_tokens : kTokens;
-  const int64_t first_row = static_cast<int64_t>(blockIdx.x / parts) * kRows;
+  const int64_t first_row = static_cast<int64_t>(blockIdx.x / token_tiles) * kRows;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp_row = thread / 32 * 16;
   const int g = lane / 4, t = lane % 4;
   const uint32_t ring = shared_address(dequant_gemm_shared);

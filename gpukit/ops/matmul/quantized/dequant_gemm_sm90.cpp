@@ -115,16 +115,16 @@ double time_of(const ScaledProblem& s, const DequantGemmFacts& facts, const Inst
   for (int64_t k = 0; k < s.k; k += chain * instance.blocks) loops += ceil_div(std::min(chain, s.k - k), loop_k);
   const auto step = std::find_if(std::begin(h200::kStepTimes), std::end(h200::kStepTimes),
                                  [&](const h200::StepTime& t) { return t.columns == instance.columns; });
-  const double of_step = (share.parts == 2 ? step->of_two : step->of_one) *
+  const double of_step = (share.warpgroups == 2 ? step->of_two : step->of_one) *
                          h200::beside_int4(facts.weights, facts.group) * static_cast<double>(loop_k) / 128.0;
   const double work = static_cast<double>(ceil_div(share.tiles, clusters) * loops) * of_step;
   const double bytes = static_cast<double>(s.n) * static_cast<double>(s.k) / (is_packed(facts.weights) ? 2.0 : 1.0);
   return std::max(work, bytes / h200::kMemory) + (instance.blocks > 1 ? h200::kStartOfCluster : h200::kStart);
 }
 
-/// With `parts` warpgroups; nullopt where that does not fit, or leaves rings so short that loads are waited for.
+/// With `warpgroups` warpgroups; nullopt where that does not fit, or leaves rings so short that loads are waited for.
 std::optional<DequantGemmPlan> plan_instance(const ScaledProblem& s, const DequantGemmFacts& facts,
-                                             const Instance& instance, int parts) {
+                                             const Instance& instance, int warpgroups) {
   constexpr int64_t kMostTiles = int64_t{1} << 28, kAheadBytes = 512;
   constexpr int kLeastTokenStages = 4;
   const int columns = instance.columns, blocks = instance.blocks;
@@ -132,8 +132,8 @@ std::optional<DequantGemmPlan> plan_instance(const ScaledProblem& s, const Dequa
   const int64_t chains = facts.group != 0 ? ceil_div(s.k, DequantGemm::kChain) : 1;
   if (blocks > chains || !instance.serves(find_form(facts.weights, facts.group, facts.zero))) return std::nullopt;
   DequantGemm share = {};
-  share.rows = parts * 64;
-  share.parts = parts;
+  share.rows = warpgroups * 64;
+  share.warpgroups = warpgroups;
   share.tokens = static_cast<int>(std::min<int64_t>(s.m, columns));
   share.token_tiles = static_cast<int>(ceil_div(s.m, columns));
   const int64_t tiles = ceil_div(s.n, share.rows) * share.token_tiles;
@@ -141,9 +141,9 @@ std::optional<DequantGemmPlan> plan_instance(const ScaledProblem& s, const Dequa
   if (tiles > kMostTiles || slots * DequantGemm::slot_bytes(columns) > facts.shared_per_block) return std::nullopt;
   share.tiles = static_cast<int>(tiles);
   share.slots = static_cast<int>(slots);
-  share.boxed = facts.boxed && blocks == 1 ? 1 : 0;
+  share.tma_store = facts.tma_store && blocks == 1 ? 1 : 0;
   share.kept_bytes = std::max(share.slots, 1) * DequantGemm::slot_bytes(columns);
-  if (share.boxed != 0 && share.slots == 0)
+  if (share.tma_store != 0 && share.slots == 0)
     share.kept_bytes = s.out == Code::float32 ? 64 * 4 * std::min(columns, 64) : 64 * 2 * columns;
   if (!fill_rings(&share, columns, packed, facts.shared_per_block)) return std::nullopt;
   if (share.token_stages < kLeastTokenStages) return std::nullopt;
@@ -162,14 +162,14 @@ std::optional<DequantGemmPlan> plan_instance(const ScaledProblem& s, const Dequa
 std::optional<DequantGemmPlan> plan_dequant_gemm(const ScaledProblem& s, const DequantGemmFacts& facts) {
   std::optional<DequantGemmPlan> best;
   for (const Instance& instance : kInstances)
-    for (int parts = 1; parts <= DequantGemm::kMaxParts; ++parts) {
-      const auto plan = plan_instance(s, facts, instance, parts);
+    for (int warpgroups = 1; warpgroups <= DequantGemm::kMaxWarpgroups; ++warpgroups) {
+      const auto plan = plan_instance(s, facts, instance, warpgroups);
       if (plan && (!best || plan->time_us < best->time_us)) best = plan;
     }
   return best;
 }
 
-bool dequant_gemm_boxes(const ScaledProduct& p) {
+bool can_store_by_tma(const ScaledProduct& p) {
   const ScaledProblem& s = p.problem;
   if (!p.out.defined()) return false;
   const DType dtype = p.out.dtype();
@@ -189,7 +189,7 @@ void launch_dequant_gemm(const ScaledProduct& p, const DequantGemmPlan& plan) {
   const int out_bytes = static_cast<int>(itemsize(p.out.dtype()));
   const int height = out_bytes == 4 ? std::min(plan.columns, 32) : plan.columns;
   const jit::Boxes results =
-      plan.share.boxed != 0
+      plan.share.tma_store != 0
           ? jit::Boxes{write(p.out), row_boxes(p.out.dtype(), s.n, s.m, s.out_m, 128 / out_bytes, height)}
           : tokens;
   jit::launch(set_of(find_form(s.b.code, group_of(s), p.b.zero.defined()), plan).get(0, dtype), p.out.device(),

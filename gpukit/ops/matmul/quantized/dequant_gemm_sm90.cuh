@@ -47,12 +47,12 @@ struct DequantRing {
 
 /// Grid: kBlocks times at most one for each tile, in clusters. Block: share.threads(). Shared
 /// bytes: share.shared_bytes(). `w` maps the bytes of the weights in boxes of 128 by share.rows, `x` the tokens in
-/// boxes of 64 by share.tokens, `boxes` the result in boxes of 128 bytes by its turned columns, all swizzled. `s` as in
+/// boxes of 64 by share.tokens, `out_map` the result in boxes of 128 bytes by its transposed columns, all swizzled. `s` as in
 /// dequant_gemm_sm80; kGroup is 0 where scales do not change along k: then a cluster is one block.
 template <typename W, typename X, int N, int kGroup, bool kZero, int kBlocks>
-__global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxParts + 1) * 128, 1)
+__global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarpgroups + 1) * 128, 1)
     dequant_gemm_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x,
-                      const __grid_constant__ TileMap boxes, void* out, const void* scale, const int8_t* zero,
+                      const __grid_constant__ TileMap out_map, void* out, const void* scale, const int8_t* zero,
                       const float* tensor_scale, const void* bias, const float* out_scale,
                       const __grid_constant__ ScaledProblem s, const __grid_constant__ DequantGemm share) {
   constexpr bool kPacked = is_int4<W> || is_e2m1<W>, kPromote = kGroup != 0 && !is_e2m1<W>, kChained = kGroup != 0;
@@ -67,7 +67,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxPart
   constexpr int kTokenBytes = DequantGemm::token_bytes(N), kProducer = 40, kConsumer = 232;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);  // the same for all, as the compiler sees
-  const int consumers = share.parts * 4;
+  const int consumers = share.warpgroups * 4;
   const int rank = static_cast<int>(blockIdx.x) % kBlocks, first_tile = static_cast<int>(blockIdx.x) / kBlocks;
   const int tile_step = static_cast<int>(gridDim.x) / kBlocks;
   const int n = static_cast<int>(s.n), tokens = static_cast<int>(s.m), k_size = static_cast<int>(s.k);
@@ -92,7 +92,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxPart
   if (warp == consumers) {
     if (lane == 0) {
       tile_prefetch(&w), tile_prefetch(&x);
-      if (share.boxed != 0) tile_prefetch(&boxes);
+      if (share.tma_store != 0) tile_prefetch(&out_map);
       for (int k = 0; k < share.ahead; k += 128)
         tile_ask(&w, first_loop * (kLoop * 128 / kWeightK) + k, row_of(first_tile), 0);
     }
@@ -165,10 +165,10 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxPart
   }
   take_registers<kConsumer>();
 
-  const int part = warp / 4, g = lane / 4, t = lane % 4;
-  const int warp_row = part * 64 + warp % 4 * 16;
+  const int warpgroup = warp / 4, g = lane / 4, t = lane % 4;
+  const int warp_row = warpgroup * 64 + warp % 4 * 16;
   const uint32_t mine = (warp_row + g) * 128 + g * 16 + t * (kPacked ? 1 : 2);
-  const uint32_t kept = kept_base + part * share.kept_bytes;
+  const uint32_t kept = kept_base + warpgroup * share.kept_bytes;
   DequantRing codes_ring{share.weight_stages, 0}, tokens_ring{share.token_stages, 0};
   uint32_t codes_at = 0;
   const auto enter_codes = [&] {
@@ -240,7 +240,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxPart
       }
     }
     // The second warpgroup starts later, so that one multiplies while the other adds up.
-    if (share.parts > 1 && part == 1) named_barrier(3, 256);
+    if (share.warpgroups > 1 && warpgroup == 1) named_barrier(3, 256);
 #pragma unroll 1
     for (int loop = first_loop; loop < loops;) {
       const int after = next_loop(loop);
@@ -305,7 +305,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxPart
 #pragma unroll
           for (int j = 0; j < N / 2; ++j) sums[j] = __fmaf_rn(by[j / 2 % 2], products[j], sums[j]);
         }
-        if (step == 3 && share.parts > 1 && part == 0 && loop == first_loop) named_arrive(3, 256);
+        if (step == 3 && share.warpgroups > 1 && warpgroup == 0 && loop == first_loop) named_arrive(3, 256);
       }
       if constexpr (!kChained) {
 #pragma unroll
@@ -314,9 +314,9 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxPart
         // Adds a chain to the total, or puts it beside those that the cluster adds up.
         const int chain = loop / kChainLoops, slot = kBlocks > 1 ? chain / kBlocks : 0;
         const bool adds = kBlocks == 1 && chain > 0;
-        if (kBlocks == 1 && share.boxed != 0 && chain == 0) {  // the results of the tile before have left this place
+        if (kBlocks == 1 && share.tma_store != 0 && chain == 0) {  // the results of the tile before have left this place
           if (thread % 128 == 0) store_wait_read<0>();
-          named_barrier(1 + part, 128);
+          named_barrier(1 + warpgroup, 128);
         }
 #pragma unroll
         for (int j = 0; j < N / 2; j += 4) {
@@ -357,18 +357,18 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxPart
       if constexpr (is_e2m1<W>) sum *= kE2m1Unscale;
       return sum * factor[h];
     };
-    if (kBlocks == 1 && share.boxed != 0) {
+    if (kBlocks == 1 && share.tma_store != 0) {
 #pragma unroll
       for (int j = 0; j < N / 2; ++j) chain_sum(j) = finish(chain_sum(j), j / 2 % 2);
       if (bias != nullptr) {
 #pragma unroll
         for (int j = 0; j < N / 2; ++j) chain_sum(j) += added[j / 2 % 2];
       }
-      const Gemm90At at{row_of(tile) + part * 64, token_of(tile), 0};
+      const Gemm90At at{row_of(tile) + warpgroup * 64, token_of(tile), 0};
       const auto leave = [&](auto number) {
         using Out = decltype(number);
         constexpr int kColumns = sizeof(Out) == 4 && N > 32 ? 32 : N;
-        store_turned<Out, N, kColumns, false>(&boxes, kept, &chain_sum(0), 1 + part, at);
+        store_transposed<Out, N, kColumns, false>(&out_map, kept, &chain_sum(0), 1 + warpgroup, at);
       };
       switch (s.out) {
         case Code::float16: leave(half{}); break;
@@ -423,7 +423,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxPart
       return;
     }
   }
-  if (kBlocks == 1 && share.boxed != 0 && thread % 128 == 0) store_wait();
+  if (kBlocks == 1 && share.tma_store != 0 && thread % 128 == 0) store_wait();
 }
 
 }  // namespace gpukit

@@ -14,7 +14,7 @@ struct DequantGemmFacts {
   Code weights;
   int group;   // columns that share a scale; 0: all
   bool zero;   // there are zero points
-  bool boxed;  // the copy engine can write the result
+  bool tma_store;  // the copy engine can write the result
 };
 
 struct DequantGemmPlan {
@@ -30,7 +30,7 @@ struct DequantGemmPlan {
 std::optional<DequantGemmPlan> plan_dequant_gemm(const ScaledProblem& problem, const DequantGemmFacts& facts);
 
 /// Whether results can leave in boxes.
-bool dequant_gemm_boxes(const ScaledProduct& product);
+bool can_store_by_tma(const ScaledProduct& product);
 
 void launch_dequant_gemm(const ScaledProduct& product, const DequantGemmPlan& plan);
 

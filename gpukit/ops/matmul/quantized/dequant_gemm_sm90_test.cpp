@@ -50,11 +50,11 @@ TEST(DequantGemm, FitsTheKernel) {
         for (int64_t n : {1, 7, 300, 4096, 29568, 128256})
           for (int64_t k : {32, 640, 2048, 4096, 14336, 102400})
             for (const Code out : {Code::bfloat16, Code::float32})
-              for (const bool boxed : {false, true}) {
+              for (const bool tma_store : {false, true}) {
                 ScaledProblem s = problem(m, n, k);
                 s.out = out;
                 DequantGemmFacts f = facts(c.weights, c.group, c.zero, sms);
-                f.boxed = boxed;
+                f.tma_store = tma_store;
                 const auto plan = plan_dequant_gemm(s, f);
                 ASSERT_TRUE(plan) << m << " " << n << " " << k;
                 const DequantGemm& share = plan->share;
@@ -63,8 +63,8 @@ TEST(DequantGemm, FitsTheKernel) {
                 EXPECT_GE(share.weight_stages, 2);
                 EXPECT_GE(share.token_stages, 2);
                 EXPECT_LE(std::max(share.weight_stages, share.token_stages), DequantGemm::kMaxStages);
-                EXPECT_EQ(share.rows, 64 * share.parts);
-                EXPECT_LE(share.parts, DequantGemm::kMaxParts);
+                EXPECT_EQ(share.rows, 64 * share.warpgroups);
+                EXPECT_LE(share.warpgroups, DequantGemm::kMaxWarpgroups);
                 EXPECT_LE(share.tokens, plan->columns);
                 EXPECT_GE(int64_t{share.token_tiles} * plan->columns, m);
                 EXPECT_EQ(share.tiles, ceil_div(n, share.rows) * share.token_tiles);
@@ -73,14 +73,14 @@ TEST(DequantGemm, FitsTheKernel) {
                 EXPECT_EQ(plan->grid % static_cast<unsigned>(plan->blocks), 0u);
                 if (plan->blocks > 1) {
                   EXPECT_EQ(plan->grid, static_cast<unsigned>(share.tiles * plan->blocks));
-                  EXPECT_EQ(share.boxed, 0);
+                  EXPECT_EQ(share.tma_store, 0);
                   EXPECT_EQ(share.slots, ceil_div(chains, plan->blocks));
                 } else {
                   EXPECT_EQ(share.slots, chains > 1 ? 1 : 0);
                   EXPECT_LE(plan->grid, static_cast<unsigned>(sms));
-                  EXPECT_EQ(share.boxed, boxed ? 1 : 0);
+                  EXPECT_EQ(share.tma_store, tma_store ? 1 : 0);
                 }
-                const int slots = std::max(share.slots, share.boxed != 0 ? 0 : 1);
+                const int slots = std::max(share.slots, share.tma_store != 0 ? 0 : 1);
                 EXPECT_GE(share.kept_bytes, slots * DequantGemm::slot_bytes(plan->columns));
                 EXPECT_EQ(share.kept_bytes % 1024, 0);  // where boxes leave from
               }

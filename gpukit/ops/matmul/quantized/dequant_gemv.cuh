@@ -22,19 +22,19 @@
 
 namespace gpukit {
 
-/// The words of a quad are one chunk of 64 bytes. Moves them so that every lane has 4 / kParts words of each of its
-/// kParts parts, in order.
-template <int kParts>
+/// The words of a quad are one chunk of 64 bytes. Moves them so that every lane has 4 / kGroups words of each of its
+/// kGroups groups, in order.
+template <int kGroups>
 GPUKIT_DEVICE void share_chunk(uint32_t (&v)[4]) {
   const bool odd = (threadIdx.x & 1) != 0, upper = (threadIdx.x & 2) != 0;
-  if constexpr (kParts == 4) {
+  if constexpr (kGroups == 4) {
 #pragma unroll
     for (int i = 0; i < 4; i += 2) {
       const uint32_t got = __shfl_xor_sync(0xffffffffu, odd ? v[i] : v[i + 1], 1);
       (odd ? v[i] : v[i + 1]) = got;
     }
   }
-  if constexpr (kParts >= 2) {
+  if constexpr (kGroups >= 2) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const uint32_t got = __shfl_xor_sync(0xffffffffu, upper ? v[i] : v[i + 2], 2);
@@ -43,10 +43,10 @@ GPUKIT_DEVICE void share_chunk(uint32_t (&v)[4]) {
   }
 }
 /// Where word `i` of lane t comes from: the lane's number times 4, and the word's.
-template <int kParts>
+template <int kGroups>
 GPUKIT_DEVICE int shared_word(int t, int i) {
-  if constexpr (kParts == 4) return i * 4 + t;
-  if constexpr (kParts == 2) return (t % 2 + i / 2 * 2) * 4 + t / 2 * 2 + i % 2;
+  if constexpr (kGroups == 4) return i * 4 + t;
+  if constexpr (kGroups == 2) return (t % 2 + i / 2 * 2) * 4 + t / 2 * 2 + i % 2;
   return t * 4 + i;
 }
 
@@ -60,25 +60,25 @@ struct CodesMath {
   static_assert(kSteps > 1 && !is_e2m1<W>, "codes of 8 bits, or int4");
   static constexpr int kLaneK = 8 * kSteps, kWordK = kLaneK / 4, kChunkK = 4 * kLaneK;  // in 16, 4 and 64 bytes
   static constexpr bool kPromote = kGroup != 0;                                         // scales are applied to sums
-  static constexpr int kParts = kPromote && kGroup < kChunkK ? kChunkK / kGroup : 1;    // of a chunk, by its scales
+  static constexpr int kGroups = kPromote && kGroup < kChunkK ? kChunkK / kGroup : 1;    // of a chunk, by its scales
   static constexpr int kTokenBytes = static_cast<int>(sizeof(X));
   static constexpr bool kTokenGroups = kPromote && kTokenBytes == 1;
   static_assert(!kOrdered || (!kPromote && kTokenBytes == 2));
   static constexpr int kTokenLoads = kLaneK * kTokenBytes / 16;  // of 16 bytes
 
   /// The numbers of x that the words of a lane meet, in the pairs that decode() makes; their scale where it changes;
-  /// and for int4, of the column that is the quad's own, the sum of each part: times -kBias where there are no zero
+  /// and for int4, of the column that is the quad's own, the sum of each group: times -kBias where there are no zero
   /// points.
   struct Tokens {
     uint32_t pairs[4][kWordK / 2];
     float scale;
-    float sums[is_int4<W> ? kParts : 1];
+    float sums[is_int4<W> ? kGroups : 1];
   };
   /// What a lane has of a pair of rows at a time.
   struct Pair {
     uint32_t words[2][4];
-    float scales[2][kPromote ? kParts : 1];
-    int zeros[2][kZero ? kParts : 1];
+    float scales[2][kPromote ? kGroups : 1];
+    int zeros[2][kZero ? kGroups : 1];
   };
 
   /// Sums of fragments, and where scales are applied to these, what comes of it.
@@ -123,7 +123,7 @@ struct CodesMath {
   }
   /// Bytes from the x of a warp to the load `i` of a lane.
   static GPUKIT_DEVICE uint32_t token_at(int lane, int i) {
-    if constexpr (kSteps == 4) return (lane / 4 * 16 + shared_word<kParts>(lane % 4, i)) * 16;
+    if constexpr (kSteps == 4) return (lane / 4 * 16 + shared_word<kGroups>(lane % 4, i)) * 16;
     return lane * (kLaneK * kTokenBytes) + i * 16;
   }
   /// Tokens of what the loads gave.
@@ -142,13 +142,13 @@ struct CodesMath {
     if constexpr (is_int4<W>) {
       const uint32_t one = PairMath<T>::pack(1.0f, 1.0f), ones[4] = {one, one, one, one};
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) {
+      for (int g = 0; g < kGroups; ++g) {
         float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
-        for (int step = part * 8 / kParts; step < (part + 1) * 8 / kParts; ++step)
+        for (int step = g * 8 / kGroups; step < (g + 1) * 8 / kGroups; ++step)
           Mma<T>::add(sums, ones, to.pairs[step / 2][step % 2 * 2], to.pairs[step / 2][step % 2 * 2 + 1]);
-        to.sums[part] = own(sums[0], sums[1]);
-        if constexpr (!kZero) to.sums[part] *= -Format::kBias;
+        to.sums[g] = own(sums[0], sums[1]);
+        if constexpr (!kZero) to.sums[g] *= -Format::kBias;
       }
     }
   }
@@ -170,8 +170,8 @@ struct CodesMath {
   static GPUKIT_DEVICE void walk(Sums& to, const Pair (&pairs)[kPairs], const Tokens& tokens) {
     if constexpr (kStep < 2 * kSteps) {
       constexpr int kWord = kSteps == 2 ? kStep : kStep / 2, kHalf = kSteps == 2 ? 0 : kStep % 2 * 2;
-      constexpr int kPart = kStep * kParts / (2 * kSteps);
-      constexpr bool kBegins = kStep * kParts % (2 * kSteps) == 0, kEnds = (kStep + 1) * kParts % (2 * kSteps) == 0;
+      constexpr int kGroupOf = kStep * kGroups / (2 * kSteps);
+      constexpr bool kBegins = kStep * kGroups % (2 * kSteps) == 0, kEnds = (kStep + 1) * kGroups % (2 * kSteps) == 0;
 #pragma unroll
       for (int p = 0; p < kPairs; ++p) {
         float(&sums)[4] = to.products[p];
@@ -182,13 +182,13 @@ struct CodesMath {
         if constexpr (kPromote && kEnds) {
 #pragma unroll
           for (int h = 0; h < 2; ++h) {
-            float part = own(sums[2 * h], sums[2 * h + 1]);
+            float group_sum = own(sums[2 * h], sums[2 * h + 1]);
             if constexpr (kZero)
-              part = __fmaf_rn(-Format::kBias - static_cast<float>(pairs[p].zeros[h][kPart]), tokens.sums[kPart], part);
+              group_sum = __fmaf_rn(-Format::kBias - static_cast<float>(pairs[p].zeros[h][kGroupOf]), tokens.sums[kGroupOf], group_sum);
             else if constexpr (is_int4<W>)
-              part += tokens.sums[kPart];
-            const float by = kTokenGroups ? tokens.scale * pairs[p].scales[h][kPart] : pairs[p].scales[h][kPart];
-            to.scaled[p][h] = __fmaf_rn(by, part, to.scaled[p][h]);
+              group_sum += tokens.sums[kGroupOf];
+            const float by = kTokenGroups ? tokens.scale * pairs[p].scales[h][kGroupOf] : pairs[p].scales[h][kGroupOf];
+            to.scaled[p][h] = __fmaf_rn(by, group_sum, to.scaled[p][h]);
           }
         }
       }
@@ -198,9 +198,9 @@ struct CodesMath {
 
   /// to += the products of the group.
   static GPUKIT_DEVICE void multiply(Sums& to, Pair (&pairs)[kPairs], const Tokens& tokens) {
-    if constexpr (kParts > 1)
+    if constexpr (kGroups > 1)
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) share_chunk<kParts>(pairs[r / 2].words[r % 2]);
+      for (int r = 0; r < kRows; ++r) share_chunk<kGroups>(pairs[r / 2].words[r % 2]);
     walk(to, pairs, tokens);
   }
 
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(dequant_gemv_max_threads(kRounds, kOrdered), 1
                const float* tensor_scale, const void* bias, const float* out_scale,
                const __grid_constant__ ScaledProblem s, const __grid_constant__ DequantGemvRows rows) {
   using Math = CodesMath<W, X, kPairs, kGroup, kZero, kOrdered>;
-  constexpr int kRows = Math::kRows, kParts = Math::kParts, kStages = dequant_gemv_stages(kRounds);
+  constexpr int kRows = Math::kRows, kGroups = Math::kGroups, kStages = dequant_gemv_stages(kRounds);
   constexpr int kScaleWords = dequant_gemv_scale_words(Math::kSteps == 4, kGroup, kZero, kRows);
   constexpr int kStageBytes = dequant_gemv_stage_bytes(kScaleWords, kRows), kScalesAt = kRows * 512;
   constexpr int kStaged = kRounds * Math::kTokenLoads * 512;  // of x, a warp
@@ -418,8 +418,8 @@ __global__ void __launch_bounds__(dequant_gemv_max_threads(kRounds, kOrdered), 1
           Math::take_words(pairs[r / 2].words[r % 2], first_of_pair + r * 512, j, lane, kStageBytes);
         if constexpr (Math::kPromote) {
 #pragma unroll
-          for (int i = 0; i < kParts; ++i) {
-            const uint32_t word = (g * kParts + i) * kRows;
+          for (int i = 0; i < kGroups; ++i) {
+            const uint32_t word = (g * kGroups + i) * kRows;
 #pragma unroll
             for (int r = 0; r < kRows; r += 2) {
               uint32_t v[2];
@@ -427,7 +427,7 @@ __global__ void __launch_bounds__(dequant_gemv_max_threads(kRounds, kOrdered), 1
               pairs[r / 2].scales[0][i] = __uint_as_float(v[0]), pairs[r / 2].scales[1][i] = __uint_as_float(v[1]);
               if constexpr (kZero) {
                 load_shared(v[0], v[1], at + kScalesAt + (kRows * kRowWords + word + r) * 4);
-                const int c = ((warp + j * warps) * 8 + g) * kParts + i;
+                const int c = ((warp + j * warps) * 8 + g) * kGroups + i;
 #pragma unroll
                 for (int h = 0; h < 2; ++h) {
                   const uint32_t byte = static_cast<uint32_t>(row + r + h) * static_cast<uint32_t>(s.b.scale.row) + c;

@@ -369,10 +369,10 @@ std::optional<DequantPlan> plan_w8a16(const ScaledProblem& s, int number, const 
   int64_t least_time = 0;
   for (int i = 0; i < static_cast<int>(std::size(kW8A16Instances)); ++i) {
     const W8A16Instance& instance = kW8A16Instances[i];
-    const int columns = instance.columns, chains = instance.chains, part_rows = W8A16Tiling::part_rows(chains);
+    const int columns = instance.columns, chains = instance.chains, warpgroup_rows = W8A16Tiling::warpgroup_rows(chains);
     if (columns < std::min(s.m, kManyColumns) || (best && columns != best->tokens && s.m <= best->tokens)) continue;
     const int64_t token_tiles = ceil_div(s.m, columns),
-                  least_tiles = ceil_div(s.n, int64_t{instance.warpgroups} * part_rows);
+                  least_tiles = ceil_div(s.n, int64_t{instance.warpgroups} * warpgroup_rows);
     const int64_t rounds = ceil_div(least_tiles * token_tiles, chip.sm_count);
     const int64_t row_tiles = std::max(least_tiles, rounds * chip.sm_count / token_tiles);
     const int64_t rows = std::max(kMinRows, ceil_div(s.n, row_tiles)), tiles = ceil_div(s.n, rows) * token_tiles;
@@ -380,16 +380,16 @@ std::optional<DequantPlan> plan_w8a16(const ScaledProblem& s, int number, const 
 
     W8A16Tiling tiling = {};
     tiling.rows = static_cast<int>(rows);
-    tiling.parts = static_cast<int>(ceil_div(rows, part_rows));
+    tiling.warpgroups = static_cast<int>(ceil_div(rows, warpgroup_rows));
     tiling.tokens = static_cast<int>(std::min<int64_t>(s.m, columns));
     tiling.token_tiles = static_cast<int>(token_tiles);
     tiling.tiles = static_cast<int>(tiles);
     tiling.fills = static_cast<int>(ceil_div(s.k, chains * kBytesChain));
-    const std::pair<int64_t, int64_t> work = {rounds, int64_t{tiling.parts} * tiling.fills};
+    const std::pair<int64_t, int64_t> work = {rounds, int64_t{tiling.warpgroups} * tiling.fills};
     const int64_t time = work.first * work.second * instance.stage_time;
     if (best && (columns == best->tokens ? work >= least : time >= least_time)) continue;
     tiling.ahead = static_cast<int>(std::min(s.k, rows <= kNarrowRows ? kAhead : kAheadOfMany));
-    for (tiling.ways = std::min({W8A16Tiling::kMaxWays, instance.warpgroups / tiling.parts, tiling.fills});; --tiling.ways) {
+    for (tiling.ways = std::min({W8A16Tiling::kMaxWays, instance.warpgroups / tiling.warpgroups, tiling.fills});; --tiling.ways) {
       const int room = chip.shared_per_block - W8A16Tiling::kExtraBytes - tiling.handed_bytes(columns);
       tiling.stages = std::min(W8A16Tiling::kMaxStages, room / tiling.stage_bytes(columns, chains)) / tiling.ways;
       if (tiling.stages >= instance.stages || tiling.ways == 1) break;
@@ -413,10 +413,10 @@ std::optional<DequantPlan> plan_w8a16(const ScaledProblem& s, int number, const 
 }
 
 /// Weights of `row_bytes` bytes, `rows` of them at a time; and tokens.
-jit::Boxes code_boxes(const ScaledProduct& p, int64_t row_bytes, int rows) {
+jit::Boxes weight_map(const ScaledProduct& p, int64_t row_bytes, int rows) {
   return {read(p.b.data), row_boxes(DType::uint8, row_bytes, p.problem.n, p.problem.b.row, 128, rows)};
 }
-jit::Boxes token_boxes(const ScaledProduct& p, int tokens) {
+jit::Boxes token_map(const ScaledProduct& p, int tokens) {
   return {read(p.a.data), row_boxes(p.a.data.dtype(), p.problem.k, p.problem.m, p.problem.a.row, 64, tokens)};
 }
 
@@ -425,7 +425,7 @@ void launch_split_k(const ScaledProduct& p, const DequantPlan& plan) {
   const DType dtype = p.a.data.dtype();
   jit::launch(split_k_set(plan).get(0, dtype), p.out.device(),
               {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes},
-              code_boxes(p, is_packed(s.b.code) ? s.k / 2 : s.k, plan.share.rows), token_boxes(p, plan.tokens),
+              weight_map(p, is_packed(s.b.code) ? s.k / 2 : s.k, plan.share.rows), token_map(p, plan.tokens),
               write(p.out), read_if(p.a.scale), read_if(p.b.scale), read_if(p.b.zero), read_if(p.b.tensor_scale),
               read_if(p.bias), read_if(p.out_scale), s, plan.share);
 }
@@ -437,7 +437,7 @@ void launch_w8a16(const ScaledProduct& p, const DequantPlan& plan) {
   jit::launch(
       set.get(0, dtype), p.out.device(),
       {.grid_x = plan.grid, .block_x = plan.block, .shared_bytes = plan.shared_bytes, .overlaps = plan.overlaps},
-      code_boxes(p, s.k, plan.tiling.rows), token_boxes(p, plan.tiling.tokens), write(p.out), read_if(p.a.scale),
+      weight_map(p, s.k, plan.tiling.rows), token_map(p, plan.tiling.tokens), write(p.out), read_if(p.a.scale),
       read_if(p.b.scale), read_if(p.bias), read_if(p.out_scale), s, plan.tiling);
 }
 
@@ -458,7 +458,7 @@ std::optional<DequantGemmPlan> plan_dequant(const ScaledProduct& p, const Dequan
                                              .weights = form.weights,
                                              .group = form.group,
                                              .zero = form.zero,
-                                             .boxed = dequant_gemm_boxes(p)});
+                                             .tma_store = can_store_by_tma(p)});
   if (!dequant || (w8a16 && dequant->time_us >= plan.time_us)) return std::nullopt;
   return dequant;
 }

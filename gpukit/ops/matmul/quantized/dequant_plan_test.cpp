@@ -334,7 +334,7 @@ TEST(DequantKernel, FewRowsFitTheKernel) {
 TEST(DequantKernel, RowsByBytesTakeWgmma) {
   struct Case {
     int64_t m, n, k;
-    int tokens, rows, parts, ways, tiles, fills;
+    int tokens, rows, warpgroups, ways, tiles, fills;
   };
   for (DType w : {DType::int8, DType::float8_e4m3})
     for (const Case& c : {Case{2, 4096, 14336, 8, 32, 1, 3, 128, 28}, Case{8, 4608, 3584, 8, 35, 2, 2, 132, 7},
@@ -359,7 +359,7 @@ TEST(DequantKernel, RowsByBytesTakeWgmma) {
       EXPECT_GE(plan.instance, 0);
       EXPECT_EQ(plan.tokens, c.tokens);
       EXPECT_EQ(plan.tiling.rows, c.rows) << c.m << " " << c.n;
-      EXPECT_EQ(plan.tiling.parts, c.parts) << c.m << " " << c.n;
+      EXPECT_EQ(plan.tiling.warpgroups, c.warpgroups) << c.m << " " << c.n;
       EXPECT_EQ(plan.tiling.ways, c.ways) << c.m << " " << c.n;
       EXPECT_EQ(plan.tiling.tiles, c.tiles) << c.m << " " << c.n;
       EXPECT_EQ(plan.tiling.fills, c.fills) << c.m << " " << c.n;
@@ -403,8 +403,8 @@ TEST(DequantKernel, RowsByBytesFitTheKernel) {
           const int chains = of[plan.instance];
           EXPECT_GE(tiling.ways, 1);
           EXPECT_LE(tiling.ways, std::min(W8A16Tiling::kMaxWays, tiling.fills));
-          EXPECT_LE(tiling.ways * tiling.parts, most[plan.instance]);
-          EXPECT_LE(tiling.rows, tiling.parts * W8A16Tiling::part_rows(chains));
+          EXPECT_LE(tiling.ways * tiling.warpgroups, most[plan.instance]);
+          EXPECT_LE(tiling.rows, tiling.warpgroups * W8A16Tiling::warpgroup_rows(chains));
           EXPECT_GE(tiling.stages, 2);
           EXPECT_LE(tiling.ways * tiling.stages, W8A16Tiling::kMaxStages);
           EXPECT_EQ(plan.overlaps, cuda::should_overlap(plan.grid, sms));

@@ -130,7 +130,7 @@ void launch_tiles(const ScaledProduct& p, int out, bool blocked, const Gemm90Epi
                                                                    : scales)];
 
   const int out_bytes = static_cast<int>(itemsize(p.out.dtype()));
-  const Gemm90Tile tile{kRows, wide ? 192 : 128, 1, out_bytes, Gemm90Store::boxes};
+  const Gemm90Tile tile{kRows, wide ? 192 : 128, 1, out_bytes, Gemm90Store::tma};
   const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles(tile.columns), sm_count)),
                                  .block_x = static_cast<unsigned>(tile.threads()),
                                  .shared_bytes = static_cast<unsigned>(tile.shared_bytes()),

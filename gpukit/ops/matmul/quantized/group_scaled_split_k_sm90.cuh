@@ -107,8 +107,8 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(split_k_threads(kToken
   const int rank = static_cast<int>(blockIdx.x) % kBlocks;
   const int64_t first_row = static_cast<int64_t>(blockIdx.x / kBlocks) * share.rows;
   const int k_size = static_cast<int>(s.k), chains = (k_size + kSplitKChain - 1) / kSplitKChain;
-  const int weight_bytes = share.rows * 128, part_bytes = weight_bytes + kStageK / 64 * kTokenTile;
-  const int stage_bytes = share.split * part_bytes;
+  const int weight_bytes = share.rows * 128, split_bytes = weight_bytes + kStageK / 64 * kTokenTile;
+  const int stage_bytes = share.split * split_bytes;
 
   const uint32_t start = shared_address(split_k_shared), base = (start + 1023) & ~1023u;
   const uint32_t full = base + share.stages * stage_bytes, empty = full + share.stages * 8;
@@ -146,9 +146,9 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(split_k_threads(kToken
           barrier_wait(empty + wait.stage * 8, wait.phase);
         barrier_expect(raw + ring.stage * 8, share.split * (kStageK / 64 * kTokenTile));
         barrier_expect(full + ring.stage * 8, share.split * weight_bytes);
-        for (int part = 0; part < share.split; ++part) {
-          const uint32_t to = base + ring.stage * stage_bytes + part * part_bytes;
-          const int at = (chain + part * kBlocks) * kSplitKChain + k;
+        for (int split = 0; split < share.split; ++split) {
+          const uint32_t to = base + ring.stage * stage_bytes + split * split_bytes;
+          const int at = (chain + split * kBlocks) * kSplitKChain + k;
 #pragma unroll
           for (int i = 0; i < kStageK / 64; ++i)
             tile_load(to + weight_bytes + i * kTokenTile, &x, raw + ring.stage * 8, at + i * 64, 0, 0);
@@ -168,8 +168,8 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(split_k_threads(kToken
         if (ring.stage % kOrderers != warp - kWarps - 1) continue;
         barrier_wait(raw + ring.stage * 8, ring.phase);
         constexpr int kStageSteps = kStageK / 16;
-        for (int part = 0; part < share.split; ++part) {
-          const uint32_t tokens = base + ring.stage * stage_bytes + part * part_bytes + weight_bytes;
+        for (int split = 0; split < share.split; ++split) {
+          const uint32_t tokens = base + ring.stage * stage_bytes + split * split_bytes + weight_bytes;
 #pragma unroll
           for (int i = lane; i < kTokens * kStageSteps; i += 32) {
             const int token = i / kStageSteps, step = i % kStageSteps;
@@ -182,18 +182,18 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(split_k_threads(kToken
       }
     }
   } else if (warp < row_tiles * share.split) {
-    const int part = warp / row_tiles, tile_row = (warp - part * row_tiles) * 16;
+    const int split = warp / row_tiles, tile_row = (warp - split * row_tiles) * 16;
     const int64_t row = first_row + tile_row;
     const int matrix_row = lane % 8, matrix = lane / 8;
     SplitKRing ring{share.stages, 0};
-    for (int of_part_0 = rank; of_part_0 < chains; of_part_0 += round_chains) {
-      const int chain = of_part_0 + part * kBlocks;
+    for (int of_split_0 = rank; of_split_0 < chains; of_split_0 += round_chains) {
+      const int chain = of_split_0 + split * kBlocks;
       float sums[kColumnTiles][4] = {}, of_groups[kPromote ? kColumnTiles : 1][4] = {};
       SplitKScales<W, kGroup, kZero> scales, next;
       next.fetch(scale, zero, s, row, chain * kSplitKChain);
 #pragma unroll 1
-      for (int k = 0; k < length_of(of_part_0); k += kStageK, ring.next()) {
-        const uint32_t from = base + ring.stage * stage_bytes + part * part_bytes;
+      for (int k = 0; k < length_of(of_split_0); k += kStageK, ring.next()) {
+        const uint32_t from = base + ring.stage * stage_bytes + split * split_bytes;
         const uint32_t weights = from + (tile_row + lane % 16) * 128;
         const uint32_t tokens = from + weight_bytes + matrix_row * 128;
         scales = next;

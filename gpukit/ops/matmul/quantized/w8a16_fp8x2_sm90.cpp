@@ -19,7 +19,7 @@ namespace {
 /// Instances, and how many multiprocessors of an H200 their clusters fill. Of several that are as good, the first is
 /// taken.
 struct Instance {
-  PartsForm90 form;
+  Fp8x2Form form;
   int of_132;
 };
 constexpr Instance kInstances[] = {{{112, 1, true}, 132},  {{128, 1, true}, 132},  {{144, 1, true}, 132},
@@ -46,14 +46,14 @@ const jit::KernelSet split_set("gpukit/ops/matmul/quantized/fp8x2_split_rows.cuh
 constexpr int64_t kWholeRows = 32;  // more are taken apart once for all blocks
 
 /// Judged alike for every number of rows: the product has other bits than those of other kernels.
-bool is_parted(const ScaledProduct& p, const MatmulChip& chip) {
+bool takes_fp8x2(const ScaledProduct& p, const MatmulChip& chip) {
   constexpr int64_t kMax = int64_t{1} << 30, kMaxK = int64_t{1} << 24, kGranuleBytes = 16;
   const ScaledProblem& s = p.problem;
   const bool short_out = s.out == Code::bfloat16 || s.out == Code::float16;
   if (chip.sm_major != 9 || !short_out || s.experts != 0 || std::max(s.m, s.n) > kMax) return false;
   if (p.a.data.dtype() != DType::bfloat16 || s.b.code != Code::float8_e4m3) return false;
   if (scaled_along_k(s.b)) return false;
-  if (s.k % Parts90::kChain != 0 || s.k < Parts90::kPieces * Parts90::kChain || s.k > kMaxK) return false;
+  if (s.k % Fp8x2Tiling::kChain != 0 || s.k < Fp8x2Tiling::kPieces * Fp8x2Tiling::kChain || s.k > kMaxK) return false;
   // The copy engine walks forward alone.
   const auto rows_lie_well = [&](const Array& x, const ScaledOperand& o, int64_t rows) {
     return is_aligned(x) && o.k == 1 && o.row * itemsize(x.dtype()) % kGranuleBytes == 0 && (rows == 1 || o.row > 0);
@@ -62,17 +62,17 @@ bool is_parted(const ScaledProduct& p, const MatmulChip& chip) {
 }
 
 /// Where a call has what split_rows makes of some rows: codes of `code_rows` rows, then factors.
-struct PartsRoom {
+struct Fp8x2Workspace {
   int64_t code_rows, factors_at, bytes;
 };
-PartsRoom room_of(const PartsPlan& plan, int64_t k) {
-  const int64_t code_rows = ceil_div(plan.step, Parts90::kGroup) * 2 * Parts90::kGroup, factors_at = code_rows * k;
-  return {code_rows, factors_at, factors_at + int64_t{plan.parts.chains} * plan.parts.padded * 4};
+Fp8x2Workspace workspace_of(const Fp8x2Plan& plan, int64_t k) {
+  const int64_t code_rows = ceil_div(plan.step, Fp8x2Tiling::kGroup) * 2 * Fp8x2Tiling::kGroup, factors_at = code_rows * k;
+  return {code_rows, factors_at, factors_at + int64_t{plan.tiling.chains} * plan.tiling.padded * 4};
 }
 
 /// Tokens in so many groups: both halves of a chain of each.
 jit::Boxes token_groups(const Array& x, const ScaledProblem& s, int groups) {
-  constexpr int64_t kBytes = 2, kHalf = Parts90::kChain / 2;
+  constexpr int64_t kBytes = 2, kHalf = Fp8x2Tiling::kChain / 2;
   driver::BoxLayout l;
   l.dtype = x.dtype();
   l.shape[0] = kHalf;
@@ -81,7 +81,7 @@ jit::Boxes token_groups(const Array& x, const ScaledProblem& s, int groups) {
   l.strides[0] = (s.m == 1 ? s.k : s.a.row) * kBytes;
   l.strides[1] = kHalf * kBytes;
   l.box[0] = kHalf;
-  l.box[1] = groups * Parts90::kGroup;
+  l.box[1] = groups * Fp8x2Tiling::kGroup;
   l.box[2] = 2;
   l.swizzle = driver::BoxLayout::Swizzle::bytes128;
   return {read(x), l};
@@ -90,14 +90,14 @@ jit::Boxes token_groups(const Array& x, const ScaledProblem& s, int groups) {
 /// How an instance shares `m` rows, and a model of its time, in cycles of a multiprocessor: of an H200, and only as
 /// good as it takes to choose between instances. Memory gives every multiprocessor its share; a chain takes some time
 /// however small it is, as do its tokens, its weights and the tensor cores.
-std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledProblem& s, const MatmulChip& chip,
+std::optional<Fp8x2Plan> plan_instance(int number, int64_t m, const ScaledProblem& s, const MatmulChip& chip,
                                        double* time) {
   constexpr int kGroupedMultiprocessors = 8;  // hold a cluster together; what a session has beside them may lie apart
   constexpr int64_t kMinRows = 8, kMostTiles = int64_t{1} << 28;
   constexpr int kAhead = 4;               // chains
   constexpr int kInFlight = 96 * 1024;    // bytes of weights on their way to a multiprocessor: more are slower
   constexpr double kMemory = 18.5 * 132;  // bytes a cycle
-  constexpr double kChainTime = 130.0, kGroupTime = 77.0, kWarpgroupTime = 160.0, kPartsTime = 6.0, kAloneTime = 250.0;
+  constexpr double kChainTime = 130.0, kGroupTime = 77.0, kWarpgroupTime = 160.0, kSplitTime = 6.0, kAloneTime = 250.0;
   constexpr double kClusterTime = 800.0, kRoundTime = 4000.0;  // of clusters, which start anew
   const auto& [form, of_132] = kInstances[number];
   if (form.blocks > 1 && chip.sm_count < kGroupedMultiprocessors) return std::nullopt;
@@ -106,42 +106,42 @@ std::optional<PartsPlan> plan_instance(int number, int64_t m, const ScaledProble
   const int64_t rounds = ceil_div(least_tiles * token_tiles, clusters);
   const int64_t row_tiles = std::max(least_tiles, rounds * clusters / token_tiles);
 
-  Parts90 parts = {};
-  parts.last = static_cast<int>(m);
-  parts.rows = static_cast<int>(std::max(kMinRows, ceil_div(ceil_div(s.n, row_tiles), 2) * 2));  // stored in pairs
-  parts.groups = static_cast<int>(ceil_div(std::min<int64_t>(m, form.tokens()), Parts90::kGroup));
-  const int64_t tiles = ceil_div(s.n, parts.rows) * token_tiles;
+  Fp8x2Tiling tiling = {};
+  tiling.last = static_cast<int>(m);
+  tiling.rows = static_cast<int>(std::max(kMinRows, ceil_div(ceil_div(s.n, row_tiles), 2) * 2));  // stored in pairs
+  tiling.groups = static_cast<int>(ceil_div(std::min<int64_t>(m, form.tokens()), Fp8x2Tiling::kGroup));
+  const int64_t tiles = ceil_div(s.n, tiling.rows) * token_tiles;
   if (tiles > kMostTiles) return std::nullopt;
-  parts.token_tiles = static_cast<int>(token_tiles);
-  parts.tiles = static_cast<int>(tiles);
-  parts.padded = static_cast<int>(token_tiles * form.tokens());
-  parts.chains = static_cast<int>(s.k / Parts90::kChain);
-  parts.ahead = std::min(kAhead, parts.chains / Parts90::kPieces * form.ways());
-  const int room = (chip.shared_per_block - parts.shared_bytes(form)) / parts.stage_bytes();
-  const int wanted = std::max(2, (kInFlight / parts.weight_bytes() + form.ways() / 2) / form.ways());
-  parts.stages = std::min({wanted, room / form.ways(), Parts90::kMaxStages / form.ways()});
-  if (parts.stages < 2) return std::nullopt;
+  tiling.token_tiles = static_cast<int>(token_tiles);
+  tiling.tiles = static_cast<int>(tiles);
+  tiling.padded = static_cast<int>(token_tiles * form.tokens());
+  tiling.chains = static_cast<int>(s.k / Fp8x2Tiling::kChain);
+  tiling.ahead = std::min(kAhead, tiling.chains / Fp8x2Tiling::kPieces * form.ways());
+  const int room = (chip.shared_per_block - tiling.shared_bytes(form)) / tiling.stage_bytes();
+  const int wanted = std::max(2, (kInFlight / tiling.weight_bytes() + form.ways() / 2) / form.ways());
+  tiling.stages = std::min({wanted, room / form.ways(), Fp8x2Tiling::kMaxStages / form.ways()});
+  if (tiling.stages < 2) return std::nullopt;
 
   const int64_t blocks = std::min(tiles, clusters) * form.blocks;
-  const double memory = static_cast<double>(parts.rows * Parts90::kChain * blocks) / kMemory;
-  const double issue = form.whole ? kGroupTime * parts.groups + kWarpgroupTime : kPartsTime * form.columns;
+  const double memory = static_cast<double>(tiling.rows * Fp8x2Tiling::kChain * blocks) / kMemory;
+  const double issue = form.whole ? kGroupTime * tiling.groups + kWarpgroupTime : kSplitTime * form.columns;
   const double chain = kChainTime + std::max(memory / static_cast<double>(token_tiles), issue) +
                        (!form.whole && form.buffers() == 1 ? kAloneTime : 0.0);
-  *time = static_cast<double>(rounds * ceil_div(parts.chains, form.blocks)) * chain +
+  *time = static_cast<double>(rounds * ceil_div(tiling.chains, form.blocks)) * chain +
           (form.blocks > 1 ? kClusterTime + kRoundTime * static_cast<double>(rounds - 1) : 0.0);
   const int64_t grid = form.blocks == 1 ? blocks : tiles * form.blocks;
-  return PartsPlan{.instance = number,
+  return Fp8x2Plan{.instance = number,
                    .form = form,
-                   .parts = parts,
+                   .tiling = tiling,
                    .step = m,
                    .grid = static_cast<unsigned>(grid),
-                   .shared_bytes = static_cast<unsigned>(parts.shared_bytes(form)),
+                   .shared_bytes = static_cast<unsigned>(tiling.shared_bytes(form)),
                    .overlaps = should_overlap(grid, chip.sm_count)};
 }
 
 }  // namespace
 
-bool is_parted_by_default(const ScaledProblem& s) {
+bool is_fp8x2_by_default(const ScaledProblem& s) {
   // One row by 16 million weights took longer than by dequant_gemv. A multiprocessor of an H200 has up to 144 rows of
   // weights in one round, or up to 224 at some cost: 32 rows by 218 of these were faster than by w8a16_sm90, by
   // 167 slower.
@@ -150,15 +150,15 @@ bool is_parted_by_default(const ScaledProblem& s) {
   return fits && s.k >= ceil_div(kMinWeights, std::max<int64_t>(s.n, 1));
 }
 
-std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const MatmulChip& chip, bool room) {
+std::optional<Fp8x2Plan> plan_fp8x2(const ScaledProduct& product, const MatmulChip& chip, bool room) {
   const ScaledProblem& s = product.problem;
-  if (!is_parted(product, chip)) return std::nullopt;
-  constexpr int64_t kStep = Parts90::kMaxTokens;
-  const int64_t row_bytes = 2 * s.k + s.k / Parts90::kChain * 4;  // of codes and factors
+  if (!takes_fp8x2(product, chip)) return std::nullopt;
+  constexpr int64_t kStep = Fp8x2Tiling::kMaxTokens;
+  const int64_t row_bytes = 2 * s.k + s.k / Fp8x2Tiling::kChain * 4;  // of codes and factors
   const int64_t fit = kMaxRoomBytes / row_bytes / kStep * kStep;
   const bool whole = s.m <= kWholeRows || !room || fit == 0;
   const int64_t m = whole ? s.m : std::min(s.m, fit);
-  std::optional<PartsPlan> best;
+  std::optional<Fp8x2Plan> best;
   double least = 0.0;
   for (int i = 0; i < static_cast<int>(std::size(kInstances)); ++i) {
     if (kInstances[i].form.whole != whole) continue;
@@ -171,59 +171,59 @@ std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const MatmulCh
   return best;
 }
 
-bool has_parts_plan(const ScaledProduct& product) {
-  return plan_parts(product, chip_of(product), true).has_value();
+bool has_fp8x2_plan(const ScaledProduct& product) {
+  return plan_fp8x2(product, chip_of(product), true).has_value();
 }
 
-bool launch_parts(const ScaledProduct& product) {
+bool launch_fp8x2(const ScaledProduct& product) {
   const ScaledProblem& s = product.problem;
   const Device device = product.out.device();
   const MatmulChip chip = chip_of(product);
-  auto plan = plan_parts(product, chip, true);
+  auto plan = plan_fp8x2(product, chip, true);
   if (!plan) return false;
   // Of this call: its two kernels are submitted one after the other, and another thread's may come between them.
   Temporaries temporaries("scaled_matmul");
   Array room;
   if (!plan->form.whole) {
     try {
-      room = temporaries.empty({room_of(*plan, s.k).bytes}, DType::uint8, device);
+      room = temporaries.empty({workspace_of(*plan, s.k).bytes}, DType::uint8, device);
     } catch (const OutOfMemoryError&) {
-      plan = plan_parts(product, chip, false);
+      plan = plan_fp8x2(product, chip, false);
       if (!plan) throw;
     }
   }
   const DType dtype = product.a.data.dtype();
-  const auto launch = [&](const jit::Boxes& tokens, const memory::Use& factors, const Parts90& parts) {
+  const auto launch = [&](const jit::Boxes& tokens, const memory::Use& factors, const Fp8x2Tiling& tiling) {
     const jit::Boxes weights{read(product.b.data),
-                             row_boxes(DType::uint8, s.k, s.n, s.b.row, Parts90::kChain, parts.rows)};
+                             row_boxes(DType::uint8, s.k, s.n, s.b.row, Fp8x2Tiling::kChain, tiling.rows)};
     jit::launch(sets[static_cast<size_t>(plan->instance)].get(0, dtype), device,
                 {.grid_x = plan->grid,
-                 .block_x = static_cast<unsigned>(PartsForm90::kThreads),
+                 .block_x = static_cast<unsigned>(Fp8x2Form::kThreads),
                  .shared_bytes = plan->shared_bytes,
                  .overlaps = plan->overlaps},
                 weights, tokens, write(product.out), factors, read_if(product.b.scale), read_if(product.bias), s,
-                parts);
+                tiling);
   };
-  Parts90 parts = plan->parts;
+  Fp8x2Tiling tiling = plan->tiling;
   if (plan->form.whole) {
-    launch(token_groups(product.a.data, s, parts.groups), {}, parts);
+    launch(token_groups(product.a.data, s, tiling.groups), {}, tiling);
     return true;
   }
   constexpr int kWarps = 4;
-  const auto [code_rows, factors_at, bytes] = room_of(*plan, s.k);
+  const auto [code_rows, factors_at, bytes] = workspace_of(*plan, s.k);
   const Array factors(room.storage(), DType::float32, {(bytes - factors_at) / 4}, {1},
                       room.offset_bytes() + factors_at);
   for (int64_t first = 0; first < s.m; first += plan->step) {
-    parts.first = static_cast<int>(first);
-    parts.last = static_cast<int>(std::min(s.m, first + plan->step));
+    tiling.first = static_cast<int>(first);
+    tiling.last = static_cast<int>(std::min(s.m, first + plan->step));
     jit::launch(split_set.get(0, dtype), device,
-                {.grid_x = static_cast<unsigned>(parts.padded / Parts90::kGroup),
-                 .grid_y = static_cast<unsigned>(ceil_div(parts.chains, kWarps)),
+                {.grid_x = static_cast<unsigned>(tiling.padded / Fp8x2Tiling::kGroup),
+                 .grid_y = static_cast<unsigned>(ceil_div(tiling.chains, kWarps)),
                  .block_x = kWarps * 32},
-                write(room), write(factors), read(product.a.data), parts.first, parts.last, s.a.row,
-                static_cast<int>(s.k), parts.padded);
-    const int height = 2 * Parts90::kGroup * parts.groups;
-    launch({read(room), row_boxes(DType::uint8, s.k, code_rows, s.k, Parts90::kChain, height)}, read(factors), parts);
+                write(room), write(factors), read(product.a.data), tiling.first, tiling.last, s.a.row,
+                static_cast<int>(s.k), tiling.padded);
+    const int height = 2 * Fp8x2Tiling::kGroup * tiling.groups;
+    launch({read(room), row_boxes(DType::uint8, s.k, code_rows, s.k, Fp8x2Tiling::kChain, height)}, read(factors), tiling);
   }
   return true;
 }

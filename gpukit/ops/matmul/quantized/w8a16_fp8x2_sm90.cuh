@@ -81,22 +81,22 @@ GPUKIT_DEVICE void store_floats(uint32_t shared, float first, float second) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(shared), "f"(first), "f"(second) : "memory");
 }
 
-/// Grid: a cluster for each tile, or where that is one block, at most. Block: PartsForm90::kThreads. Shared bytes:
+/// Grid: a cluster for each tile, or where that is one block, at most. Block: Fp8x2Form::kThreads. Shared bytes:
 /// p.shared_bytes(). `w` maps the codes in boxes of 128 by p.rows. `x` maps the tokens as (64, tokens, k / 64) in boxes
 /// of 64 by 8 p.groups by 2; or, not kWhole, what split_rows made of them in boxes of 128 by 16 p.groups, and
 /// token_factors are its factors. All are swizzled. `s`: 16-bit results; scales that do not change along k.
 template <int kColumns, int kBlocks, bool kWhole>
-__global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads, 1)
+__global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(Fp8x2Form::kThreads, 1)
     w8a16_fp8x2_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
                  const float* token_factors, const void* scale, const void* bias, const __grid_constant__ ScaledProblem s,
-                 const __grid_constant__ Parts90 p) {
-  constexpr PartsForm90 kForm = {kColumns, kBlocks, kWhole};
+                 const __grid_constant__ Fp8x2Tiling p) {
+  constexpr Fp8x2Form kForm = {kColumns, kBlocks, kWhole};
   constexpr int kWays = kForm.ways(), kSets = kForm.sets(), kTotals = kColumns / 4;  // of a thread
   constexpr int kMultipliers = 8, kLoader = kMultipliers;                            // warps
-  constexpr int kSegments = Parts90::kSegments / kBlocks, kKept = Parts90::kept(kForm);
-  constexpr bool kApart = Parts90::apart(kForm), kOnePlace = Parts90::piece_places(kForm) == 1 && kWhole;
+  constexpr int kSegments = Fp8x2Tiling::kSegments / kBlocks, kKept = Fp8x2Tiling::kept(kForm);
+  constexpr bool kApart = Fp8x2Tiling::apart(kForm), kOnePlace = Fp8x2Tiling::piece_places(kForm) == 1 && kWhole;
   static_assert(!kOnePlace || kBlocks == 1);
-  constexpr int kGroupBytes = Parts90::group_bytes(kForm), kWarpPairBytes = 32 * 8;
+  constexpr int kGroupBytes = Fp8x2Tiling::group_bytes(kForm), kWarpPairBytes = 32 * 8;
   // Of 168 registers that every thread starts with.
   constexpr int kRegisters = 232, kHelperRegisters = 40;
   // Barriers by their numbers: the sums of a tile are there, and have been read; the sums of a piece are there; no warp
@@ -118,21 +118,21 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
   let_next_start();
   const int stage_bytes = p.stage_bytes(), weight_bytes = p.weight_bytes();
   extern __shared__ uint8_t shared[];
-  const uint32_t landed = shared_address(shared), raw = landed + Parts90::kMaxStages * 8;
-  const uint32_t empty = raw + Parts90::kMaxStages * 8, complete = empty + Parts90::kMaxStages * 8;
+  const uint32_t landed = shared_address(shared), raw = landed + Fp8x2Tiling::kMaxStages * 8;
+  const uint32_t empty = raw + Fp8x2Tiling::kMaxStages * 8, complete = empty + Fp8x2Tiling::kMaxStages * 8;
   const uint32_t piece_read = complete;  // of a block alone: its one place for a piece is free
   const uint32_t factors = complete + 16;
-  const uint32_t ends = factors + Parts90::kMaxStages * Parts90::kMaxTokens * 4;
-  const uint32_t base = (ends + Parts90::end_bytes(kForm) + 1023) & ~1023u;
+  const uint32_t ends = factors + Fp8x2Tiling::kMaxStages * Fp8x2Tiling::kMaxTokens * 4;
+  const uint32_t base = (ends + Fp8x2Tiling::end_bytes(kForm) + 1023) & ~1023u;
   const int sums_bytes = p.sums_bytes(kForm);
   const uint32_t sums = base + kWays * p.stages * stage_bytes, pieces = sums + kKept * sums_bytes;
-  const auto factors_of = [&](int stage) { return factors + stage * Parts90::kMaxTokens * 4; };
+  const auto factors_of = [&](int stage) { return factors + stage * Fp8x2Tiling::kMaxTokens * 4; };
   // A barrier takes some time to make: every warp makes a few.
   if (lane == 0) {
     if (warp == kLoader) {
       tile_prefetch(&w), tile_prefetch(&x);
       for (int i = 0; i < p.ahead; ++i)
-        tile_ask(&w, (begin_of(0, i % kWays) + i / kWays) * Parts90::kChain, row_of(cluster), 0);
+        tile_ask(&w, (begin_of(0, i % kWays) + i / kWays) * Fp8x2Tiling::kChain, row_of(cluster), 0);
     } else if (warp < kMultipliers) {
       for (int i = warp; i < kWays * p.stages; i += kMultipliers) {
         barrier_init(landed + i * 8, 1);
@@ -175,13 +175,13 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
               barrier_expect(raw + stage * 8, p.groups * 2048);
               tile_load(to + weight_bytes, &x, raw + stage * 8, 0, token, chain * 2);
             }
-            const int of_tokens = kWhole ? 0 : p.groups * (2048 + Parts90::kGroup * 4);
+            const int of_tokens = kWhole ? 0 : p.groups * (2048 + Fp8x2Tiling::kGroup * 4);
             barrier_expect(landed + stage * 8, p.rows * 128 + of_tokens);
-            tile_load(to, &w, landed + stage * 8, chain * Parts90::kChain, row, 0, once);
+            tile_load(to, &w, landed + stage * 8, chain * Fp8x2Tiling::kChain, row, 0, once);
             if constexpr (!kWhole) {
-              tile_load(to + weight_bytes, &x, landed + stage * 8, chain * Parts90::kChain, (token - p.first) * 2, 0);
+              tile_load(to + weight_bytes, &x, landed + stage * 8, chain * Fp8x2Tiling::kChain, (token - p.first) * 2, 0);
               copy_bytes(factors_of(stage), token_factors + int64_t{chain} * p.padded + (token - p.first),
-                         p.groups * Parts90::kGroup * 4, landed + stage * 8);
+                         p.groups * Fp8x2Tiling::kGroup * 4, landed + stage * 8);
             }
             if (++stages[way] == (way + 1) * p.stages) stages[way] = way * p.stages, phases[way] ^= 1;
           }
@@ -212,7 +212,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
     // between these waits and the first copy counts.
     const int row = __shfl_sync(0xffffffffu, row_of(cluster), 0);  // which has divided before it waits
     const int token = __shfl_sync(0xffffffffu, token_of(cluster), 0);
-    named_barrier(kStart, PartsForm90::kThreads);
+    named_barrier(kStart, Fp8x2Form::kThreads);
     wait_for_previous();
     give_registers<kHelperRegisters>();
     if (warp == kLoader && lane == 0) load(row, token);
@@ -221,7 +221,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
     if constexpr (kBlocks > 1) wait_cluster();
     return;
   }
-  named_barrier(kStart, PartsForm90::kThreads);
+  named_barrier(kStart, Fp8x2Form::kThreads);
   wait_for_previous();
   take_registers<kRegisters>();
 
@@ -258,7 +258,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
   };
   // The sum of a piece as it waits for the other, and the sum of both.
   uint32_t piece = pieces + (set * 128 + thread % 128) * 8;
-  constexpr uint32_t kPairBytes = kSets * 128 * 8, kPieceBytes = Parts90::piece_bytes(kForm);
+  constexpr uint32_t kPairBytes = kSets * 128 * 8, kPieceBytes = Fp8x2Tiling::piece_bytes(kForm);
   const auto store_piece = [&] {
 #pragma unroll
     for (int j = 0; j < kTotals; j += 2) store_floats(piece + j / 2 * kPairBytes, totals[j], totals[j + 1]);
@@ -284,14 +284,14 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
       barrier_wait(landed + stage * 8, phase);
       const uint32_t at = base + stage * stage_bytes;
       const uint64_t codes = tile_descriptor(at, 16, 1024);
-      [[maybe_unused]] const uint64_t parts = tile_descriptor(at + weight_bytes + set * (64 * 128), 16, 1024);
+      [[maybe_unused]] const uint64_t tokens = tile_descriptor(at + weight_bytes + set * (64 * 128), 16, 1024);
       wgmma_fence();
 #pragma unroll
       for (int q = 0; q < 4; ++q) {
         if constexpr (kWhole)
           WgmmaTaken<float8_e4m3, kColumns>::run(to, taken.codes[q], codes + q * 2, q);
         else
-          Wgmma<float8_e4m3, kColumns>::template run<0, 0>(to, parts + q * 2, codes + q * 2, q);
+          Wgmma<float8_e4m3, kColumns>::template run<0, 0>(to, tokens + q * 2, codes + q * 2, q);
       }
       wgmma_commit();
       if (++stage == ring + p.stages) stage = ring, phase ^= 1;
@@ -300,7 +300,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
     const auto add = [&](float(&from)[kColumns / 2], float factor) {
       keep_sums(from);
       if (!kWhole && works)
-        factor = __uint_as_float(load_word(factors_of(done) + (group * Parts90::kGroup + lane_token) * 4));
+        factor = __uint_as_float(load_word(factors_of(done) + (group * Fp8x2Tiling::kGroup + lane_token) * 4));
       barrier_arrive(empty + done * 8);  // each lane, of what it read
       if (++done == ring + p.stages) done = ring;
       if (!works) return;
@@ -434,7 +434,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(PartsForm90::kThreads,
     const auto end_tokens = [&](const auto& store) {
       uint32_t at = sums + warp * kPairs * kWarpPairBytes + lane * 8;
 #pragma unroll 1
-      for (int first = rank * Parts90::kGroup; first < here; first += kBlocks * Parts90::kGroup, at += kGroupBytes) {
+      for (int first = rank * Fp8x2Tiling::kGroup; first < here; first += kBlocks * Fp8x2Tiling::kGroup, at += kGroupBytes) {
         const int token = first + lane_token;
         float2 kept[kPairs][kKept];
 #pragma unroll

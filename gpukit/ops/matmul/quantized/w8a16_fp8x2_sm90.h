@@ -9,10 +9,10 @@
 
 namespace gpukit::cuda {
 
-struct PartsPlan {
+struct Fp8x2Plan {
   int instance;  // of the table in w8a16_fp8x2_sm90.cpp
-  PartsForm90 form;
-  Parts90 parts;  // of all rows, or of the first `step`
+  Fp8x2Form form;
+  Fp8x2Tiling tiling;  // of all rows, or of the first `step`
   int64_t step;   // rows that are taken apart at a time
   unsigned grid, shared_bytes;
   bool overlaps;
@@ -24,14 +24,14 @@ constexpr int64_t kMaxRoomBytes = int64_t{32} << 20;
 /// nullopt where `product` is not one of these: scales do not change along k, which is a multiple of 128, 1024 at
 /// least; rows are dense and lie at multiples of 16 bytes. `room`: there is memory to take more than 32 rows apart
 /// once; else every block does, which is slower.
-std::optional<PartsPlan> plan_parts(const ScaledProduct& product, const MatmulChip& chip, bool room);
+std::optional<Fp8x2Plan> plan_fp8x2(const ScaledProduct& product, const MatmulChip& chip, bool room);
 
 /// Products that go this way where no kernel is asked for, a row alone under batch_invariant only. By k and n, so that
 /// it is the same for every number of rows.
-bool is_parted_by_default(const ScaledProblem& problem);
+bool is_fp8x2_by_default(const ScaledProblem& problem);
 
 /// Launches the product and gives true, or false where there is no plan for it.
-bool launch_parts(const ScaledProduct& product);
-bool has_parts_plan(const ScaledProduct& product);
+bool launch_fp8x2(const ScaledProduct& product);
+bool has_fp8x2_plan(const ScaledProduct& product);
 
 }  // namespace gpukit::cuda

@@ -13,8 +13,8 @@ namespace gpukit {
 namespace {
 
 using cuda::MatmulChip;
-using cuda::PartsPlan;
-using cuda::plan_parts;
+using cuda::Fp8x2Plan;
+using cuda::plan_fp8x2;
 using testing::kCpu;
 
 constexpr MatmulChip kHopper = {132, 232448, 9};
@@ -33,12 +33,12 @@ ScaledProduct product(int64_t m, int64_t n, int64_t k, DType x = DType::bfloat16
   return p;
 }
 
-TEST(Parts90, TakesBfloat16ByFloat8) {
+TEST(Fp8x2, TakesBfloat16ByFloat8) {
   // Every number of rows is judged alike.
   for (int64_t m : {1, 2, 33, 4096})
     for (bool room : {false, true}) {
       const auto planned = [&](const ScaledProduct& p, const MatmulChip& chip = kHopper) {
-        return plan_parts(p, chip, room).has_value();
+        return plan_fp8x2(p, chip, room).has_value();
       };
       EXPECT_TRUE(planned(product(m, 300, 1152)));
       EXPECT_FALSE(planned(product(m, 300, 896)));
@@ -61,9 +61,9 @@ TEST(Parts90, TakesBfloat16ByFloat8) {
 }
 
 /// The same for every number of rows, as the product has bits of its own.
-TEST(Parts90, IsTheDefaultOfLargeLayers) {
+TEST(Fp8x2, IsTheDefaultOfLargeLayers) {
   for (int64_t m : {1, 8, 4096}) {
-    const auto is_default = [&](int64_t n, int64_t k) { return cuda::is_parted_by_default(product(m, n, k).problem); };
+    const auto is_default = [&](int64_t n, int64_t k) { return cuda::is_fp8x2_by_default(product(m, n, k).problem); };
     for (const auto& [n, k] : {std::pair<int64_t, int64_t>{4096, 14336},
                                {18944, 3584},
                                {8192, 5860},
@@ -82,7 +82,7 @@ TEST(Parts90, IsTheDefaultOfLargeLayers) {
   }
 }
 
-TEST(Parts90, SharesLayers) {
+TEST(Fp8x2, SharesLayers) {
   struct Case {
     int64_t m, n, k;
     int columns, blocks, rows, tiles;
@@ -98,36 +98,36 @@ TEST(Parts90, SharesLayers) {
                         Case{64, 14336, 4096, 128, 1, 110, 131}, Case{33, 18944, 3584, 144, 1, 144, 132},
                         Case{64, 8192, 8192, 128, 2, 126, 66}, Case{64, 3584, 18944, 128, 4, 120, 30},
                         Case{64, 4096, 14336, 144, 4, 138, 30}, Case{1024, 14336, 4096, 128, 1, 126, 1824}}) {
-    const PartsPlan plan = *plan_parts(product(c.m, c.n, c.k), kHopper, true);
+    const Fp8x2Plan plan = *plan_fp8x2(product(c.m, c.n, c.k), kHopper, true);
     EXPECT_EQ(plan.form.columns, c.columns) << c.m << " " << c.n;
     EXPECT_EQ(plan.form.blocks, c.blocks) << c.m << " " << c.n;
-    EXPECT_EQ(plan.parts.rows, c.rows) << c.m << " " << c.n;
-    EXPECT_EQ(plan.parts.tiles, c.tiles) << c.m << " " << c.n;
+    EXPECT_EQ(plan.tiling.rows, c.rows) << c.m << " " << c.n;
+    EXPECT_EQ(plan.tiling.tiles, c.tiles) << c.m << " " << c.n;
   }
 }
 
 /// What the kernel can do, for every shape.
-TEST(Parts90, FitsTheKernel) {
+TEST(Fp8x2, FitsTheKernel) {
   for (const int sms : {1, 16, 32, 100, 132})
     for (int64_t n : {1, 7, 300, 3584, 4096, 14336, 29568, 128256})
       for (int64_t k : {1024, 1152, 3584, 29568, 102400})
         for (int64_t m : {1, 2, 8, 9, 31, 32, 33, 64, 65, 100, 4096, 40000})
           for (bool room : {false, true}) {
-            const PartsPlan plan = *plan_parts(product(m, n, k), {sms, 232448, 9}, room);
-            const PartsForm90& form = plan.form;
-            const Parts90& p = plan.parts;
+            const Fp8x2Plan plan = *plan_fp8x2(product(m, n, k), {sms, 232448, 9}, room);
+            const Fp8x2Form& form = plan.form;
+            const Fp8x2Tiling& p = plan.tiling;
             EXPECT_EQ(form.whole, m <= 32 || !room);
             EXPECT_TRUE(form.blocks == 1 || sms >= 8);
             EXPECT_LE(p.rows, form.columns);
             EXPECT_EQ(p.rows % 2, 0);  // stored in pairs
-            EXPECT_LE(p.groups * Parts90::kGroup, form.tokens());
-            EXPECT_GE(p.groups * Parts90::kGroup, std::min<int64_t>(m, form.tokens()));
-            EXPECT_EQ(p.chains * Parts90::kChain, k);
-            EXPECT_GE(p.chains, Parts90::kPieces);
+            EXPECT_LE(p.groups * Fp8x2Tiling::kGroup, form.tokens());
+            EXPECT_GE(p.groups * Fp8x2Tiling::kGroup, std::min<int64_t>(m, form.tokens()));
+            EXPECT_EQ(p.chains * Fp8x2Tiling::kChain, k);
+            EXPECT_GE(p.chains, Fp8x2Tiling::kPieces);
             EXPECT_GE(p.stages, 2);
-            EXPECT_LE(form.ways() * p.stages, Parts90::kMaxStages);
+            EXPECT_LE(form.ways() * p.stages, Fp8x2Tiling::kMaxStages);
             // The sums of all groups lie in the ring of a way before they are sent.
-            EXPECT_GE(p.stages * p.stage_bytes(), p.groups * Parts90::group_bytes(form));
+            EXPECT_GE(p.stages * p.stage_bytes(), p.groups * Fp8x2Tiling::group_bytes(form));
             EXPECT_EQ(plan.shared_bytes, static_cast<unsigned>(p.shared_bytes(form)));
             EXPECT_LE(plan.shared_bytes, 232448u);
             EXPECT_EQ(p.first, 0);
@@ -136,7 +136,7 @@ TEST(Parts90, FitsTheKernel) {
             EXPECT_EQ(p.token_tiles, ceil_div(plan.step, form.tokens()));
             EXPECT_EQ(p.tiles, ceil_div(n, p.rows) * p.token_tiles);
             EXPECT_EQ(p.padded, p.token_tiles * form.tokens());
-            for (int piece = 0; piece < Parts90::kPieces; ++piece)  // it asks for chains of its own
+            for (int piece = 0; piece < Fp8x2Tiling::kPieces; ++piece)  // it asks for chains of its own
               EXPECT_LE(ceil_div(p.ahead, form.ways()), p.first_chain(piece + 1) - p.first_chain(piece));
             // A cluster has one tile; a block alone may have several.
             EXPECT_EQ(plan.grid % static_cast<unsigned>(form.blocks), 0u);

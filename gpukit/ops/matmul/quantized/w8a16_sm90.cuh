@@ -48,7 +48,7 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
   static_assert(kChainSteps / kTaken % 2 == 0 && (kLandings == 1 || kLandings == kSlices));
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);  // the same for all, as the compiler sees
-  const int way_warps = tiling.parts * 4, loader = warp - tiling.ways * way_warps;
+  const int way_warps = tiling.warpgroups * 4, loader = warp - tiling.ways * way_warps;
   const int n = static_cast<int>(s.n), tokens = static_cast<int>(s.m);
   // Tiles of the same weights are neighbours.
   const auto row_of = [&](int tile) { return tile / tiling.token_tiles * tiling.rows; };
@@ -73,8 +73,8 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
       barrier_init(empty + lane * 8, way_warps);
     }
     if (lane < tiling.hands()) {
-      barrier_init(given + lane * 8, tiling.parts * 128);
-      barrier_init(taken + lane * 8, tiling.parts * 128);
+      barrier_init(given + lane * 8, tiling.warpgroups * 128);
+      barrier_init(taken + lane * 8, tiling.warpgroups * 128);
     }
     barrier_publish();
     __syncwarp();
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
   // A half of a warp's 16 rows is one of two groups of eight weights side by side, or one of two chains of the same. A
   // warp that is left over does as one that is not.
   constexpr int kGroups = kChains == 1 ? 2 : 1;   // of a warp
-  const int member = warp / 4 - way * tiling.parts;  // of the way
+  const int member = warp / 4 - way * tiling.warpgroups;  // of the way
   const int group = (member * 4 + warp % 4) * kGroups, groups = (tiling.rows + 7) / 8, g = lane / 4, t = lane % 4;
   const int next_half = kChains == 1 ? 1024 : weight_bytes;
   // Where the codes of a step lie, by its place in a slice.
@@ -159,12 +159,12 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
   };
   float products[kProduct / 2];
   const auto multiply = [&](const uint32_t(&with)[kTaken][4], uint32_t slices, int first) {
-    const uint64_t boxes = tile_descriptor(slices + tokens_at, 16, 1024) + first / kSliceSteps * (slice_bytes / 16);
+    const uint64_t tokens = tile_descriptor(slices + tokens_at, 16, 1024) + first / kSliceSteps * (slice_bytes / 16);
     wgmma_fence();
 #pragma unroll
     for (int q = 0; q < kTaken; ++q) {
       const int step = (first + q) % kSliceSteps, at = step / kBoxSteps * (kChains * kBoxBytes) + step % kBoxSteps * 32;
-      WgmmaTaken<X, kProduct>::run(products, with[q], boxes + at / 16, first + q);
+      WgmmaTaken<X, kProduct>::run(products, with[q], tokens + at / 16, first + q);
     }
     wgmma_commit();
   };
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
   };
   // What the ways after the first hand to it, each in two places in turn, so that it need not wait for that.
   const auto place = [&](int hand, int j) {
-    return handed + (((hand * tiling.parts + member) * kSums + j) / 4 * 128 + thread % 128) * 16;
+    return handed + (((hand * tiling.warpgroups + member) * kSums + j) / 4 * 128 + thread % 128) * 16;
   };
   const auto give_chains = [&](int turn) {
     const int hand = (way - 1) * 2 + turn % 2;

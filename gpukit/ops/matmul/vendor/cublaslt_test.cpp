@@ -103,19 +103,19 @@ TEST_F(Vendor, EveryTypeAndLayout) {
   for (const Case& c : {Case{DType::float16, DType::float16, 68}, Case{DType::bfloat16, DType::bfloat16, 68},
                         Case{DType::bfloat16, DType::float32, 68}, Case{DType::float32, DType::float32, 68},
                         Case{DType::float64, DType::float64, 70}, Case{DType::int8, DType::int32, 72}}) {
-    for (const bool turn_a : {false, true})
-      for (const bool turn_b : {false, true})
+    for (const bool transpose_a : {false, true})
+      for (const bool transpose_b : {false, true})
         for (const bool turn_out : {false, true})
           for (const auto& [m, n, k] : {std::array{5, 7, 3}, std::array{1, 6, 4}, std::array{4, 1, 1}}) {
             const Array a =
-                turn_a ? random_array({k, m}, c.input, seed++).transpose() : random_array({m, k}, c.input, seed++);
+                transpose_a ? random_array({k, m}, c.input, seed++).transpose() : random_array({m, k}, c.input, seed++);
             const Array b =
-                turn_b ? random_array({n, k}, c.input, seed++).transpose() : random_array({k, n}, c.input, seed++);
+                transpose_b ? random_array({n, k}, c.input, seed++).transpose() : random_array({k, n}, c.input, seed++);
             const Array out =
                 turn_out ? Array::empty({n, m}, c.out, kCpu).transpose() : Array::empty({m, n}, c.out, kCpu);
             multiply(out, a, b);
             EXPECT_TRUE(testing::all_close(out, product_of(a, b), 2 * testing::epsilon(c.out), 1e-6))
-                << name(c.input) << " " << turn_a << turn_b << turn_out << " " << m << "x" << n << "x" << k;
+                << name(c.input) << " " << transpose_a << transpose_b << turn_out << " " << m << "x" << n << "x" << k;
             EXPECT_EQ(lt.last_asked().compute, c.compute);
           }
   }
