@@ -66,8 +66,8 @@ bool same_view(const Array& a, const Array& b) {
 
 /// The result is written before all that shares its memory is read; a residual is read where it is written.
 bool writes_ahead(const Array& out, const Array& input, const Matrix& weight, const LinearOptions& options) {
-  for (const Array* x :
-       {&input, &weight.operand.data, &weight.operand.scale, &weight.operand.zero, &weight.operand.tensor_scale, &options.bias})
+  for (const Array* x : {&input, &weight.operand.data, &weight.operand.scale, &weight.operand.zero,
+                         &weight.operand.tensor_scale, &options.bias})
     if (x->defined() && may_share_memory(out, *x)) return true;
   const Array& residual = options.residual;
   return residual.defined() && may_share_memory(out, residual) && !same_view(out, residual);

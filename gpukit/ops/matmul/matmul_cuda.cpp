@@ -96,11 +96,11 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
   if (may(MatmulKernel::wgmma)) {
     if (chip.sm_major == 9 && !exact) {
       const auto& plan = cached_plan_gemm90(problem, {.input = a.dtype(),
-                                                    .out = out,
-                                                    .a_aligned = is_aligned(a),
-                                                    .b_aligned = is_aligned(b),
-                                                    .out_aligned = out_aligned,
-                                                    .sm_count = runtime::current_sm_count(a.device())});
+                                                      .out = out,
+                                                      .a_aligned = is_aligned(a),
+                                                      .b_aligned = is_aligned(b),
+                                                      .out_aligned = out_aligned,
+                                                      .sm_count = runtime::current_sm_count(a.device())});
       if (plan) return *plan;
     }
     if (wanted == MatmulKernel::wgmma)
@@ -120,7 +120,8 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
 
 }  // namespace
 
-void matmul(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem, const MatmulOptions& options) {
+void matmul(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem,
+            const MatmulOptions& options) {
   const Plan plan = make_plan(a, b, out.dtype(), is_aligned(out), problem, options);
   if (const auto* gemv = std::get_if<GemvPlan>(&plan)) return launch_gemv(*gemv, out, a, b);
   if (const auto* vendor = std::get_if<VendorPlan>(&plan)) return launch_vendor(*vendor, out, a, b);

@@ -47,7 +47,8 @@ void set_matmul_low_memory(bool low);
 }  // namespace cpu
 namespace cuda {
 /// Throws UnsupportedError when the kernel asked for cannot serve.
-void matmul(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem, const MatmulOptions& options);
+void matmul(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem,
+            const MatmulOptions& options);
 /// The same product into a new array of `out` elements, in words.
 std::string explain_matmul(const Array& a, const Array& b, DType out, const MatmulProblem& problem,
                            const MatmulOptions& options);

@@ -52,9 +52,9 @@ TEST(Pack, OthersAreCopiedToRowsAtMultiplesOf16Bytes) {
 }
 
 TEST(Pack, CodesCountBytes) {
-  const Array codes = Array::empty({4, 24}, DType::int4, kCpu);
-  EXPECT_FALSE(is_packed_rows(codes));
-  EXPECT_EQ(pack(codes).strides(), Dims({32, 1}));
+  const Array values = Array::empty({4, 24}, DType::int4, kCpu);
+  EXPECT_FALSE(is_packed_rows(values));
+  EXPECT_EQ(pack(values).strides(), Dims({32, 1}));
 }
 
 }  // namespace

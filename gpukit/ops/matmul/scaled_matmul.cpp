@@ -48,18 +48,18 @@ void check_device(const char* op, const char* argument, const Array& x, const Ar
                     "; move one with x.to(device)");
 }
 
-int64_t columns_of(const Array& codes) { return codes.shape(-1) * (is_packed(codes.dtype()) ? 2 : 1); }
+int64_t columns_of(const Array& values) { return values.shape(-1) * (is_packed(values.dtype()) ? 2 : 1); }
 
 /// `q.data` has a leading axis of experts when `batched`.
 ScaledOperand make_operand(const char* op, const Quantized& q, bool batched, const char* scale, const char* zero) {
-  const Array& codes = q.data;
+  const Array& values = q.data;
   ScaledOperand o = {};
-  o.code = code_of(op, "a", codes.dtype());
+  o.code = code_of(op, "a", values.dtype());
   o.has_scale = q.scale.defined() ? 1 : 0;
-  if (batched) o.batch = codes.strides()[0];
-  o.row = codes.strides()[codes.ndim() - 2];
-  o.k = codes.strides()[codes.ndim() - 1];
-  const CodeShape shape = {batched ? codes.shape(0) : 1, codes.shape(-2), columns_of(codes)};
+  if (batched) o.batch = values.strides()[0];
+  o.row = values.strides()[values.ndim() - 2];
+  o.k = values.strides()[values.ndim() - 1];
+  const CodeShape shape = {batched ? values.shape(0) : 1, values.shape(-2), columns_of(values)};
   if (q.scale.defined()) o.scale = scale_layout(op, scale, q.scale, shape, batched);
   if (q.zero.defined()) o.zero = scale_layout(op, zero, q.zero, shape, batched);
   if (batched && q.tensor_scale.defined() && q.tensor_scale.size() > 1) o.whole = q.tensor_scale.strides()[0];
@@ -149,11 +149,11 @@ bool rows_lie_well(const Array& x) {
 }
 
 /// The same rows at multiples of 16 bytes.
-Array lay_rows(const Array& codes, Temporaries& temporaries) {
-  if (rows_lie_well(codes)) return codes;
-  const int64_t k = codes.shape(1), pitch = ceil_div(k, kRowBytes) * kRowBytes;
-  const Array rows = temporaries.empty({codes.shape(0), pitch}, codes.dtype(), codes.device()).narrow(1, 0, k);
-  copy_into(rows, codes);
+Array lay_rows(const Array& values, Temporaries& temporaries) {
+  if (rows_lie_well(values)) return values;
+  const int64_t k = values.shape(1), pitch = ceil_div(k, kRowBytes) * kRowBytes;
+  const Array rows = temporaries.empty({values.shape(0), pitch}, values.dtype(), values.device()).narrow(1, 0, k);
+  copy_into(rows, values);
   return rows;
 }
 

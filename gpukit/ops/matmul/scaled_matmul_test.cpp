@@ -69,7 +69,7 @@ std::string text(const Pair& p) {
   return one(p.a) + " by " + one(p.b) + (p.b.zero_point ? " zero" : "");
 }
 
-/// Random numbers in a format: codes, or a plain array.
+/// Random numbers in a format: quantised values, or a plain array.
 Quantized make(const Format& f, const Dims& shape, uint64_t seed, Device device) {
   const auto values = random_values(static_cast<size_t>(shape.product()), seed);
   if (is_plain(f.dtype)) return make_array(values, shape, f.dtype, device);
@@ -77,7 +77,7 @@ Quantized make(const Format& f, const Dims& shape, uint64_t seed, Device device)
                   {.block = f.block, .zero_point = f.zero_point});
 }
 
-/// The numbers of an operand, exactly as codes and scales say.
+/// The numbers of an operand, exactly as quantised values and scales say.
 std::vector<double> exact(const Quantized& q) {
   if (is_plain(q.data.dtype())) return to_doubles(q.data);
   if (!q.tensor_scale.defined()) return to_doubles(dequantize(q));
@@ -145,8 +145,8 @@ std::vector<float> floats(const Array& a) {
   const std::vector<double> values = to_doubles(a);
   return {values.begin(), values.end()};
 }
-/// The numbers of codes without their scales.
-std::vector<float> codes_of(const Quantized& q) {
+/// The numbers of quantised values without their scales.
+std::vector<float> values_of(const Quantized& q) {
   return floats(dequantize({q.data, make_array(std::vector<double>{1}, {}, DType::float32, q.data.device())}));
 }
 
@@ -158,7 +158,7 @@ TEST(ScaledMatmulOrder, OfTheCpu) {
   const ScaledMatmulOptions wide{.out_dtype = DType::float32};
   {  // float8 by float8, row scales: partial sums of 128, the scales at the end.
     const Quantized a = quantize(x, DType::float8_e4m3, {}), b = make({DType::float8_e4m3}, {1, k}, 2, testing::kCpu);
-    const float total = ordered_sum(codes_of(a), codes_of(b), 128, 128, {});
+    const float total = ordered_sum(values_of(a), values_of(b), 128, 128, {});
     EXPECT_EQ(value(scaled_matmul(a, b, wide)), total * (floats(a.scale)[0] * floats(b.scale)[0]));
   }
   {  // float8 by float8, block scales: each partial sum is scaled.
@@ -167,21 +167,21 @@ TEST(ScaledMatmulOrder, OfTheCpu) {
     std::vector<float> scales = floats(a.scale);
     const std::vector<float> other = floats(b.scale);
     for (size_t i = 0; i < scales.size(); ++i) scales[i] *= other[i];
-    EXPECT_EQ(value(scaled_matmul(a, b, wide)), ordered_sum(codes_of(a), codes_of(b), 128, 128, scales));
+    EXPECT_EQ(value(scaled_matmul(a, b, wide)), ordered_sum(values_of(a), values_of(b), 128, 128, scales));
   }
   // 8-bit weights alone: chains of 256.
-  for (DType codes : {DType::int8, DType::float8_e4m3, DType::float8_e5m2}) {
-    const Quantized b = make({codes}, {1, k}, 3, testing::kCpu);
-    const float total = ordered_sum(floats(x), codes_of(b), 256, 256, {});
+  for (DType values : {DType::int8, DType::float8_e4m3, DType::float8_e5m2}) {
+    const Quantized b = make({values}, {1, k}, 3, testing::kCpu);
+    const float total = ordered_sum(floats(x), values_of(b), 256, 256, {});
     EXPECT_EQ(value(scaled_matmul(x, b, wide)), total * floats(b.scale)[0]);
   }
   {  // With scales of blocks: groups inside chains.
     const Quantized b = make({DType::float8_e4m3, {128, 128}}, {1, k}, 3, testing::kCpu);
-    EXPECT_EQ(value(scaled_matmul(x, b, wide)), ordered_sum(floats(x), codes_of(b), 128, 2048, floats(b.scale)));
+    EXPECT_EQ(value(scaled_matmul(x, b, wide)), ordered_sum(floats(x), values_of(b), 128, 2048, floats(b.scale)));
   }
   {  // int4: groups inside chains.
     const Quantized b = make({DType::int4, {1, 64}}, {1, k}, 4, testing::kCpu);
-    EXPECT_EQ(value(scaled_matmul(x, b, wide)), ordered_sum(floats(x), codes_of(b), 64, 2048, floats(b.scale)));
+    EXPECT_EQ(value(scaled_matmul(x, b, wide)), ordered_sum(floats(x), values_of(b), 64, 2048, floats(b.scale)));
   }
   {  // nvfp4: the block's scale is part of the number.
     const Quantized b = make({DType::float4_e2m1, {1, 16}}, {1, k}, 5, testing::kCpu);
@@ -207,8 +207,8 @@ std::vector<Pair> small_row_pairs() {
 }
 /// One row: of one round of threads or more, with and without an end inside a warp's part. More: both sizes of tiles.
 const std::vector<Size> kSmallRowSizes = {{1, 1, 128},    {1, 3, 64},    {1, 33, 96},    {1, 131, 640},  {1, 261, 2176},
-                                        {1, 5, 4128},   {1, 7, 8320},  {5, 131, 640},  {16, 71, 2176}, {17, 33, 96},
-                                        {40, 33, 2176}, {64, 65, 256}, {130, 70, 2176}};
+                                          {1, 5, 4128},   {1, 7, 8320},  {5, 131, 640},  {16, 71, 2176}, {17, 33, 96},
+                                          {40, 33, 2176}, {64, 65, 256}, {130, 70, 2176}};
 
 TEST_P(ScaledMatmul, FewRowsMatchFloat64) {
   for (const Size& s : kSmallRowSizes)
@@ -273,7 +273,8 @@ TEST_P(ScaledMatmul, FewRowsDoNotSeeOthers) {
       return part;
     };
     for (int64_t m : {1, 5, 40, 150}) {
-      if (m > 1 && !is_plain(p.a.dtype)) continue;  // more rows of codes have kernels that read other weights
+      if (m > 1 && !is_plain(p.a.dtype))
+        continue;  // more rows of quantised values have kernels that read other weights
       EXPECT_EQ(bytes(scaled_matmul(first(m), slice)), bytes(scaled_matmul(first(m), b).narrow(1, 128, 5)))
           << text(p) << " " << m;
     }

@@ -31,13 +31,13 @@ Weight::Weight(const Array& matrix) {
   parts_ = Quantized(lies_by_columns(matrix) ? matrix : pack(matrix));
 }
 
-Weight::Weight(const Quantized& codes) {
-  check_matrix("data", codes.data);
-  if (!is_code(codes.data.dtype()))
-    throw DTypeError(kOp, "data", "be float8, int8, int4 or float4_e2m1 beside scales", name(codes.data.dtype()));
-  check_parts(kOp, codes, {"scale", "zero", "tensor_scale"});
-  parts_ = codes;
-  parts_.data = pack(codes.data);
+Weight::Weight(const Quantized& values) {
+  check_matrix("data", values.data);
+  if (!is_code(values.data.dtype()))
+    throw DTypeError(kOp, "data", "be float8, int8, int4 or float4_e2m1 beside scales", name(values.data.dtype()));
+  check_parts(kOp, values, {"scale", "zero", "tensor_scale"});
+  parts_ = values;
+  parts_.data = pack(values.data);
   for (Array* part : {&parts_.scale, &parts_.zero, &parts_.tensor_scale})
     if (part->defined()) *part = contiguous(*part);
 }

@@ -20,12 +20,12 @@ python::ShownObject<"GPUArray | None"> part(const Array& array) {
 
 Weight make(nb::handle data, nb::handle scale, nb::handle zero, nb::handle tensor_scale) {
   const Array& matrix = python::to_array("Weight", "data", data);
-  const Quantized codes(matrix, optional("scale", scale), optional("zero", zero),
-                        optional("tensor_scale", tensor_scale));
-  if (!codes.scale.defined() && !codes.zero.defined() && !codes.tensor_scale.defined() &&
+  const Quantized values(matrix, optional("scale", scale), optional("zero", zero),
+                         optional("tensor_scale", tensor_scale));
+  if (!values.scale.defined() && !values.zero.defined() && !values.tensor_scale.defined() &&
       !is_storage_only(matrix.dtype()) && matrix.dtype() != DType::int8)
     return python::in_scope([&] { return Weight(matrix); });
-  return python::in_scope([&] { return Weight(codes); });
+  return python::in_scope([&] { return Weight(values); });
 }
 
 std::string repr(const Weight& w) {
@@ -53,9 +53,9 @@ void bind_weight(nb::module_& m) {
           [](const ArrayObject& matrix, DTypeArg format, Shown<"str | int | tuple[int, int] | None"> block,
              bool zero_point, bool tensor_scale) {
             const Array& numbers = to_array("Weight.quantize", "matrix", matrix);
-            const DType codes = to_format(format);
-            const QuantizeOptions options{to_block(codes, block), zero_point, tensor_scale};
-            return in_scope([&] { return Weight::quantize(numbers, codes, options); });
+            const DType dtype = to_format(format);
+            const QuantizeOptions options{to_block(dtype, block), zero_point, tensor_scale};
+            return in_scope([&] { return Weight::quantize(numbers, dtype, options); });
           },
           "matrix"_a, "format"_a, nb::kw_only(), "block"_a = nb::none(), "zero_point"_a = false,
           "tensor_scale"_a = true, "A dense matrix in a format of quantize, with the same keywords.")

@@ -374,7 +374,7 @@ void submit(const ScaledProduct& product) {
   const Array& some = a.data;
   // A use that is not there repeats one that is, and its address is not passed on.
   const Array* optional[] = {&a.scale,        &a.tensor_scale, &b.scale,           &b.zero,
-                          &b.tensor_scale, &product.bias,   &product.out_scale, &product.ids};
+                             &b.tensor_scale, &product.bias,   &product.out_scale, &product.ids};
   constexpr int kOptional = 8;
   std::array<memory::Use, 3 + kOptional> uses = {write(product.out), read(a.data), read(b.data)};
   std::array<bool, kOptional> there = {};

@@ -100,7 +100,8 @@ std::string GemmSimtPlan::str() const {
          ", a along " + along(a, "m") + ", b along " + along(b, "n") + ", " + std::to_string(blocks) + " blocks";
 }
 
-void gemm_simt(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem, const GemmSimtPlan& plan) {
+void gemm_simt(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem,
+               const GemmSimtPlan& plan) {
   const size_t tile = static_cast<size_t>(plan.tile);
   const jit::Kernel& kernel = kernels[tile * kLayouts + layout_index(plan.a, plan.b)].get(0, a.dtype());
   const jit::LaunchConfig config = {.grid_x = static_cast<unsigned>(plan.blocks),

@@ -26,6 +26,7 @@ std::optional<GemmSimtPlan> plan_gemm_simt(const MatmulProblem& problem, DType d
                                            int sm_count);
 
 /// out = a @ b. m, n and batches are at least 1; k may be 0.
-void gemm_simt(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem, const GemmSimtPlan& plan);
+void gemm_simt(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem,
+               const GemmSimtPlan& plan);
 
 }  // namespace gpukit::cuda

@@ -124,7 +124,8 @@ Gemm80Plan plan_gemm80(const MatmulProblem& problem, DType dtype, bool a_aligned
   constexpr int64_t kNarrow = 32;
   Gemm80Plan plan = {};
   // A swap makes columns of the output rows, which are stored together, and few columns few rows.
-  plan.swapped = problem.n <= kNarrow ? problem.m > kNarrow : problem.out_n != 1 && problem.out_m == 1 && problem.m > kNarrow;
+  plan.swapped =
+      problem.n <= kNarrow ? problem.m > kNarrow : problem.out_n != 1 && problem.out_m == 1 && problem.m > kNarrow;
   const MatmulProblem s = plan.swapped ? transposed(problem) : problem;
   if (plan.swapped) std::swap(a_aligned, b_aligned);
 

@@ -164,7 +164,7 @@ struct SwapABInstance {
   bool operator==(const SwapABInstance&) const = default;
 };
 constexpr SwapABInstance kSwapABInstances[] = {{16, 4, false}, {16, 4, true},  {16, 2, false}, {32, 4, false},
-                                         {32, 4, true},  {32, 2, false}, {64, 2, false}};
+                                               {32, 4, true},  {32, 2, false}, {64, 2, false}};
 /// What an instance of gemm90_swap_ab is made for: results of the inputs' dtype, of float32, or a layer.
 enum class SwapABEnd { same, wide, linear };
 std::vector<jit::KernelSet> make_swap_ab(SwapABEnd end) {
@@ -174,13 +174,13 @@ std::vector<jit::KernelSet> make_swap_ab(SwapABEnd end) {
         "gpukit/ops/matmul/dense/gemm_sm90_swap_ab.cuh",
         std::vector{(end == SwapABEnd::linear ? std::string("gpukit::gemm90_swap_ab_linear<{T}, ")
                      : end == SwapABEnd::same ? std::string("gpukit::gemm90_swap_ab<{T}, {T}, ")
-                                           : std::string("gpukit::gemm90_swap_ab<{T}, float, ")) +
+                                              : std::string("gpukit::gemm90_swap_ab<{T}, float, ")) +
                     std::to_string(columns) + ", " + std::to_string(depth) + (by_warps ? ", true>" : ", false>")},
         std::vector{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
   return sets;
 }
 const std::vector<jit::KernelSet> swap_ab_kernels[] = {make_swap_ab(SwapABEnd::same), make_swap_ab(SwapABEnd::wide),
-                                                   make_swap_ab(SwapABEnd::linear)};
+                                                       make_swap_ab(SwapABEnd::linear)};
 const jit::KernelSet& swap_ab_kernel(SwapABEnd end, int columns, const Gemm90SwapAB& swap_ab) {
   const SwapABInstance wanted = {columns, swap_ab.depth, swap_ab.by_warps};
   const auto* const at = std::find(kSwapABInstances, std::end(kSwapABInstances), wanted);
@@ -315,11 +315,12 @@ Gemm90SwapAB cut_weights(int columns, int depth, const Gemm90Weights& weights, i
   swap_ab.rows = static_cast<int32_t>(round_up(ceil_div(weights.count, tiles)));
   swap_ab.by_warps = weights.element_bytes == 2 && swap_ab.rows <= kMostByWarps && columns <= kMostByWarps;
   swap_ab.depth = depth;
-  swap_ab.stages = std::min(Gemm90SwapAB::kMaxStages, (Gemm90SwapAB::kShared - swap_ab.extra_bytes()) / swap_ab.stage_bytes(columns));
+  swap_ab.stages = std::min(Gemm90SwapAB::kMaxStages,
+                            (Gemm90SwapAB::kShared - swap_ab.extra_bytes()) / swap_ab.stage_bytes(columns));
   swap_ab.tiles = static_cast<int32_t>(tiles);
   swap_ab.fills = static_cast<int32_t>(ceil_div(k, depth * Gemm90SwapAB::slice(weights.element_bytes)));
-  swap_ab.ahead =
-      static_cast<int32_t>(std::min(k * weights.element_bytes, swap_ab.rows <= 64 ? kAheadOfNarrowTiles : kAhead) / 16 * 16);
+  swap_ab.ahead = static_cast<int32_t>(
+      std::min(k * weights.element_bytes, swap_ab.rows <= 64 ? kAheadOfNarrowTiles : kAhead) / 16 * 16);
   swap_ab.line = weights.line;
   swap_ab.batch = weights.batch;
   return swap_ab;
@@ -332,7 +333,8 @@ void force_gemm90_tile(int rows, int columns, bool swapped, int blocks) {
 }
 
 Gemm90SwapABPlan plan_gemm90_swap_ab(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count, int least) {
-  const int columns = *std::find_if(kGemm90SwapABColumns, std::end(kGemm90SwapABColumns), [&](int c) { return rows <= c; });
+  const int columns =
+      *std::find_if(kGemm90SwapABColumns, std::end(kGemm90SwapABColumns), [&](int c) { return rows <= c; });
   const Gemm90SwapAB deep = cut_weights(columns, Gemm90SwapAB::kDeep, weights, k, sm_count, least);
   // The deeper a stage, the fewer waits; but memory is kept busy by several of them. Sums of slices are waited for at
   // the end of every stage of float8, where depth counts more. 64 columns of 16 bits have no deep instance.
@@ -345,7 +347,8 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
   const int64_t bytes = itemsize(facts.input), out_bytes = itemsize(facts.out);
   const std::optional<Types> types = types_of(facts.input, facts.out);
-  if (!types || problem.k == 0 || std::max({problem.m, problem.n, problem.k, problem.batches}) > kMax) return std::nullopt;
+  if (!types || problem.k == 0 || std::max({problem.m, problem.n, problem.k, problem.batches}) > kMax)
+    return std::nullopt;
   const auto a_batch = one_batch_stride(problem, problem.batch_a), b_batch = one_batch_stride(problem, problem.batch_b),
              out_batch = one_batch_stride(problem, problem.batch_out);
   if (!a_batch || !b_batch || !out_batch) return std::nullopt;
@@ -363,8 +366,8 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
   if (!transpose_a || !transpose_b) return std::nullopt;
   // The copy engine writes whole pieces of 16 bytes: a row that ends within one would take its neighbours along.
   const bool by_tma = facts.out_aligned && (out_n == 1 || b.lanes == 1) && b.lanes * out_bytes % 16 == 0 &&
-                     (a.lanes == 1 || fits_engine(out_m, out_bytes)) &&
-                     (problem.batches == 1 || fits_engine(*out_batch, out_bytes));
+                      (a.lanes == 1 || fits_engine(out_m, out_bytes)) &&
+                      (problem.batches == 1 || fits_engine(*out_batch, out_bytes));
 
   const bool thin = by_tma && a.lanes <= kThin && !*transpose_a,
              swap_ab = thin && (*types == Types::same || *types == Types::wide) && !*transpose_b;
@@ -379,7 +382,9 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
           !suits(candidate, a.lanes, thin) || candidate.blocks > facts.sm_count ||
           (forced != 0 && forced != tile_key(candidate.rows, candidate.columns, swap, candidate.blocks)))
         continue;
-      if (candidate.transpose_a != (swap ? *transpose_b : *transpose_a) || candidate.transpose_b != (swap ? *transpose_a : *transpose_b)) continue;
+      if (candidate.transpose_a != (swap ? *transpose_b : *transpose_a) ||
+          candidate.transpose_b != (swap ? *transpose_a : *transpose_b))
+        continue;
       const int64_t m = swap ? b.lanes : a.lanes, n = swap ? a.lanes : b.lanes;
       const Side &rows = swap ? b : a, &columns = swap ? a : b;
       const double ns = *types == Types::same && !*transpose_a && !*transpose_b
@@ -400,7 +405,7 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
   if (swap_ab) {
     const Gemm90SwapABPlan cut =
         plan_gemm90_swap_ab(a.lanes, {b.lanes, b.lane_stride, b.batch_stride, problem.batches, static_cast<int>(bytes)},
-                        problem.k, facts.sm_count);
+                            problem.k, facts.sm_count);
     plan.swap_ab = cut.swap_ab;
     chosen = {*types, plan.swap_ab.rows, cut.columns, false, false, Store::elements, 0};
   } else {
@@ -430,17 +435,18 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
   plan.blocks = chosen.blocks;
   plan.grid =
       static_cast<unsigned>(std::min<int64_t>(tiles * problem.batches, blocks_at_once(chosen.blocks, facts.sm_count)));
-  plan.overlaps = should_overlap(tiles * problem.batches, facts.sm_count) && (swap_ab || gemm90_overlaps(plan.tile, problem.k));
+  plan.overlaps =
+      should_overlap(tiles * problem.batches, facts.sm_count) && (swap_ab || gemm90_overlaps(plan.tile, problem.k));
   plan.problem = {.m = static_cast<int32_t>(a.lanes),
-                .n = static_cast<int32_t>(b.lanes),
-                .k = static_cast<int32_t>(problem.k),
-                .batches = static_cast<int32_t>(problem.batches),
-                .a_step = a.batch_stride != 0,
-                .b_step = b.batch_stride != 0,
-                .group = static_cast<int32_t>(std::min<int64_t>(8, row_tiles)),
-                .out_m = out_m,
-                .out_n = out_n,
-                .out_batch = *out_batch};
+                  .n = static_cast<int32_t>(b.lanes),
+                  .k = static_cast<int32_t>(problem.k),
+                  .batches = static_cast<int32_t>(problem.batches),
+                  .a_step = a.batch_stride != 0,
+                  .b_step = b.batch_stride != 0,
+                  .group = static_cast<int32_t>(std::min<int64_t>(8, row_tiles)),
+                  .out_m = out_m,
+                  .out_n = out_n,
+                  .out_batch = *out_batch};
   return plan;
 }
 
@@ -460,7 +466,8 @@ struct PlanKey {
 const std::optional<Gemm90Plan>& cached_plan_gemm90(const MatmulProblem& problem, const Gemm90Facts& facts) {
   thread_local DirectCache<PlanKey, std::optional<Gemm90Plan>, 64> cache;
   uint64_t hash = mix_hash(static_cast<uint64_t>(facts.input), static_cast<uint64_t>(facts.sm_count));
-  for (const int64_t word : {problem.m, problem.n, problem.k, problem.a_m, problem.b_n, problem.b_k, problem.out_m, problem.batches})
+  for (const int64_t word :
+       {problem.m, problem.n, problem.k, problem.a_m, problem.b_n, problem.b_k, problem.out_m, problem.batches})
     hash = mix_hash(hash, static_cast<uint64_t>(word));
   return cache.get({problem, facts, forced_tile.load(std::memory_order_relaxed)}, hash,
                    [&] { return plan_gemm90(problem, facts); });
@@ -468,11 +475,12 @@ const std::optional<Gemm90Plan>& cached_plan_gemm90(const MatmulProblem& problem
 
 std::string Gemm90Plan::str() const {
   const auto along = [](bool turn, const char* lane) { return turn ? lane : "k"; };
-  return (swap_ab.by_warps ? "mma by warps " : "wgmma ") + std::to_string(tile.rows) + "x" + std::to_string(tile.columns) +
-         "x" + std::to_string(tile.slice()) + (swapped ? ", sides swapped" : "") + ", " +
-         std::to_string(swap_ab.rows > 0 ? swap_ab.stages : tile.stages()) + " stages, a along " + along(transpose_a, "m") +
-         ", b along " + along(transpose_b, "n") + ", stored by " + (tile.store == Store::elements ? "element" : "box") +
-         ", " + std::to_string(grid) + " blocks" + (blocks > 1 ? " in clusters of " + std::to_string(blocks) : "");
+  return (swap_ab.by_warps ? "mma by warps " : "wgmma ") + std::to_string(tile.rows) + "x" +
+         std::to_string(tile.columns) + "x" + std::to_string(tile.slice()) + (swapped ? ", sides swapped" : "") + ", " +
+         std::to_string(swap_ab.rows > 0 ? swap_ab.stages : tile.stages()) + " stages, a along " +
+         along(transpose_a, "m") + ", b along " + along(transpose_b, "n") + ", stored by " +
+         (tile.store == Store::elements ? "element" : "box") + ", " + std::to_string(grid) + " blocks" +
+         (blocks > 1 ? " in clusters of " + std::to_string(blocks) : "");
 }
 
 bool gemm90_overlaps(const Gemm90Tile& tile, int64_t k) {
@@ -504,8 +512,8 @@ void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, con
   const jit::Boxes of_left{read(left), plan.a}, of_right{read(right), plan.b};
   if (plan.swap_ab.rows > 0) {
     const SwapABEnd end = out.dtype() == a.dtype() ? SwapABEnd::same : SwapABEnd::wide;
-    jit::launch(swap_ab_kernel(end, plan.tile.columns, plan.swap_ab).get(0, a.dtype()), out.device(), config, of_left, of_right,
-                write(out), read(left), plan.problem, plan.swap_ab);
+    jit::launch(swap_ab_kernel(end, plan.tile.columns, plan.swap_ab).get(0, a.dtype()), out.device(), config, of_left,
+                of_right, write(out), read(left), plan.problem, plan.swap_ab);
     return;
   }
   // Where elements are stored one by one the third map is not read; any will do.
@@ -515,7 +523,7 @@ void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, con
 }
 
 void launch_gemm90_swap_ab_linear(const Gemm90Plan& plan, const Array& out, const Array& input, const Array& weight,
-                              const LinearSteps& steps, const Array& bias, const Array& residual) {
+                                  const LinearSteps& steps, const Array& bias, const Array& residual) {
   jit::launch(swap_ab_kernel(SwapABEnd::linear, plan.tile.columns, plan.swap_ab).get(0, input.dtype()), out.device(),
               config_of(plan), jit::Boxes{read(weight), plan.a}, jit::Boxes{read(input), plan.b}, write(out),
               read(weight), plan.problem, plan.swap_ab, read_if(bias), read_if(residual), steps);

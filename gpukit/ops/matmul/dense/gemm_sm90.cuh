@@ -196,10 +196,10 @@ GPUKIT_DEVICE void add_slices(float (&total)[Columns / 2], Slices& slices, float
 
 /// The whole of a block's work. `kPair`: the columns of a tile are half those of b, half the same ones of `other`.
 /// Where `finish` adds a tile, it is one of `other`.
-template <typename T, typename Out, int Rows, int Columns, int TransposeA, int TransposeB, Gemm90Store kStore, bool kPair,
-          typename F, typename Blocks = NoBlocks, typename Tiles = AllTiles>
-GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap* other, const TileMap* out_map, Out* out,
-                              const Gemm90Problem& s, const F& finish, const Blocks& blocks = {},
+template <typename T, typename Out, int Rows, int Columns, int TransposeA, int TransposeB, Gemm90Store kStore,
+          bool kPair, typename F, typename Blocks = NoBlocks, typename Tiles = AllTiles>
+GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap* other, const TileMap* out_map,
+                              Out* out, const Gemm90Problem& s, const F& finish, const Blocks& blocks = {},
                               const Tiles& walk = {}) {
   constexpr int kOutColumns = kPair ? Columns / 2 : Columns;
   constexpr Gemm90Tile kTile{Rows, Columns, sizeof(T), sizeof(Out), kStore};
@@ -402,8 +402,8 @@ GPUKIT_DEVICE void run_gemm90(const TileMap* a, const TileMap* b, const TileMap*
 
 template <typename T, typename Out, int Rows, int Columns, int TransposeA, int TransposeB, Gemm90Store kStore>
 __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
-    gemm90(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, const __grid_constant__ TileMap out_map,
-           Out* out, const __grid_constant__ Gemm90Problem s) {
+    gemm90(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
+           const __grid_constant__ TileMap out_map, Out* out, const __grid_constant__ Gemm90Problem s) {
   run_gemm90<T, Out, Rows, Columns, TransposeA, TransposeB, kStore, false>(&a, &b, &b, &out_map, out, s, NoFinish{});
 }
 
@@ -424,7 +424,7 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
                  const __grid_constant__ Gemm90Epilogue e, const Out* bias, const float* scale_m,
                  const float* scale_n) {
   run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::tma, false>(&a, &b, &b, &out_map, out, s,
-                                                                     Finish<Out, Steps>{s, e, bias, scale_m, scale_n});
+                                                                   Finish<Out, Steps>{s, e, bias, scale_m, scale_n});
 }
 
 /// A layer: with a bias, an activation, and `residual`, which is not read where `Steps` does without.
@@ -434,7 +434,7 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
                   const __grid_constant__ TileMap residual, const __grid_constant__ TileMap out_map, T* out,
                   const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90Epilogue e, const T* bias) {
   run_gemm90<T, T, Rows, Columns, 0, 0, Gemm90Store::tma, false>(&a, &b, &residual, &out_map, out, s,
-                                                                   Finish<T, Steps>{s, e, bias, nullptr, nullptr});
+                                                                 Finish<T, Steps>{s, e, bias, nullptr, nullptr});
 }
 
 /// silu(a x b) times (a x other).
@@ -443,7 +443,8 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90_swiglu(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
                   const __grid_constant__ TileMap other, const __grid_constant__ TileMap out_map, Out* out,
                   const __grid_constant__ Gemm90Problem s) {
-  run_gemm90<T, Out, Rows, Columns, 0, TransposeB, Gemm90Store::tma, true>(&a, &b, &other, &out_map, out, s, NoFinish{});
+  run_gemm90<T, Out, Rows, Columns, 0, TransposeB, Gemm90Store::tma, true>(&a, &b, &other, &out_map, out, s,
+                                                                           NoFinish{});
 }
 
 /// FP8 operands with scales of blocks.
@@ -452,8 +453,8 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
     gemm90_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b,
                   const __grid_constant__ TileMap out_map, Out* out, const __grid_constant__ Gemm90Problem s,
                   const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n) {
-  run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::tma, false>(
-      &a, &b, &b, &out_map, out, s, NoFinish{}, BlockScales{scale_a, scale_b, scale_a_m, scale_b_n});
+  run_gemm90<T, Out, Rows, Columns, 0, 0, Gemm90Store::tma, false>(&a, &b, &b, &out_map, out, s, NoFinish{},
+                                                                   BlockScales{scale_a, scale_b, scale_a_m, scale_b_n});
 }
 
 }  // namespace gpukit

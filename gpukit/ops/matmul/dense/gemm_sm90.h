@@ -47,7 +47,8 @@ struct Gemm90Weights {
 };
 
 /// For up to 64 rows. As many tiles as if they had no fewer than `least` weights.
-Gemm90SwapABPlan plan_gemm90_swap_ab(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count, int least = 0);
+Gemm90SwapABPlan plan_gemm90_swap_ab(int64_t rows, const Gemm90Weights& weights, int64_t k, int sm_count,
+                                     int least = 0);
 
 /// What the plan depends on beside sizes and strides.
 struct Gemm90Facts {
@@ -67,9 +68,9 @@ std::optional<Gemm90Plan> plan_gemm90(const MatmulProblem& problem, const Gemm90
 /// The same, kept by each thread for the products it planned last.
 const std::optional<Gemm90Plan>& cached_plan_gemm90(const MatmulProblem& problem, const Gemm90Facts& facts);
 void launch_gemm90(const Gemm90Plan& plan, const Array& out, const Array& a, const Array& b);
-/// A layer of few rows, by a plan for input @ weight.T with swap_ab.rows > 0. Elements of bias are dense, as are rows of
-/// residual.
+/// A layer of few rows, by a plan for input @ weight.T with swap_ab.rows > 0. Elements of bias are dense, as are rows
+/// of residual.
 void launch_gemm90_swap_ab_linear(const Gemm90Plan& plan, const Array& out, const Array& input, const Array& weight,
-                              const LinearSteps& steps, const Array& bias, const Array& residual);
+                                  const LinearSteps& steps, const Array& bias, const Array& residual);
 
 }  // namespace gpukit::cuda

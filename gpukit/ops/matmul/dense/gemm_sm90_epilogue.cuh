@@ -216,8 +216,8 @@ GPUKIT_DEVICE void add_box(float* v, uint32_t buffer) {
 /// `operands` are those of the first box; `added` holds what is added to each.
 template <typename Out, int N, int kBytes, typename Sum, typename F, typename Added>
 GPUKIT_DEVICE void store_by_tma(const TileMap* map, uint32_t buffers, const Sum* d, int barrier, Gemm90At at,
-                               const F& finish, typename F::template Operands<kBytes / sizeof(Out)>& operands,
-                               const Added& added) {
+                                const F& finish, typename F::template Operands<kBytes / sizeof(Out)>& operands,
+                                const Added& added) {
   constexpr int kColumns = kBytes / static_cast<int>(sizeof(Out));
   constexpr bool kOdd = N / kColumns % 2 != 0;
   const int thread = static_cast<int>(threadIdx.x) % 128;
@@ -249,9 +249,9 @@ GPUKIT_DEVICE void store_by_tma(const TileMap* map, uint32_t buffers, const Sum*
   }
 }
 
-/// Which neighbours in memory stand in rows lane / 4 and lane / 4 + 8 of a warp, where threads take transposed rows of four
-/// bytes themselves: the box of 32 rows, the 16 of its 128 bytes, and the byte in them. With the 128-byte swizzle no
-/// two lanes of an access meet in a bank, neither reading lines lane % 4 of K nor writing columns 2 (lane % 4).
+/// Which neighbours in memory stand in rows lane / 4 and lane / 4 + 8 of a warp, where threads take transposed rows of
+/// four bytes themselves: the box of 32 rows, the 16 of its 128 bytes, and the byte in them. With the 128-byte swizzle
+/// no two lanes of an access meet in a bank, neither reading lines lane % 4 of K nor writing columns 2 (lane % 4).
 struct PairedRows {
   int box, chunk, byte;
   GPUKIT_DEVICE PairedRows() {
@@ -262,8 +262,8 @@ struct PairedRows {
   }
 };
 
-/// 64 rows of kColumns columns into shared memory, transposed: boxes of kColumns lines of 128 bytes. `kPaired`: the rows of
-/// a thread are those of PairedRows.
+/// 64 rows of kColumns columns into shared memory, transposed: boxes of kColumns lines of 128 bytes. `kPaired`: the
+/// rows of a thread are those of PairedRows.
 template <typename Out, int kColumns, bool kPaired, typename V>
 GPUKIT_DEVICE void fill_transposed(uint32_t buffer, const V* v) {
   constexpr int kRows = 128 / static_cast<int>(sizeof(Out));  // of a box
@@ -297,7 +297,8 @@ GPUKIT_DEVICE void fill_transposed(uint32_t buffer, const V* v) {
 /// Boxes with the rows dense in memory: 128 bytes of rows by kColumns columns each, through two buffers in turns where
 /// there are several. `kPaired`: the rows of a thread are those of PairedRows.
 template <typename Out, int N, int kColumns, bool kPaired, typename Sum>
-GPUKIT_DEVICE void store_transposed(const TileMap* map, uint32_t buffers, const Sum* d, int barrier, const Gemm90At& at) {
+GPUKIT_DEVICE void store_transposed(const TileMap* map, uint32_t buffers, const Sum* d, int barrier,
+                                    const Gemm90At& at) {
   constexpr int kRows = 128 / static_cast<int>(sizeof(Out));  // of a box
   const int thread = static_cast<int>(threadIdx.x) % 128;
 #pragma unroll

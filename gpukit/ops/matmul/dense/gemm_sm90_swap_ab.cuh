@@ -86,7 +86,8 @@ struct SwapABBlocks : SwapABSums {
   const float* b;  // [weights / 128, slices], rows `b_n` apart
   int64_t a_m, b_n;
 
-  GPUKIT_DEVICE SwapABBlocks(const float* a, const float* b, int64_t a_m, int64_t b_n) : a(a), b(b), a_m(a_m), b_n(b_n) {}
+  GPUKIT_DEVICE SwapABBlocks(const float* a, const float* b, int64_t a_m, int64_t b_n)
+      : a(a), b(b), a_m(a_m), b_n(b_n) {}
 
   template <int Columns>
   struct Slice {
@@ -104,7 +105,8 @@ struct SwapABBlocks : SwapABSums {
 #pragma unroll
     for (int h = 0; h < 2; ++h) slice.weights[h] = inside ? b[min(first + h * 8, s.m - 1) / 128 * b_n + i] : -0.0f;
 #pragma unroll
-    for (int c = 0; c < Columns / 4; ++c) slice.columns[c] = inside ? a[min(swap_ab_column(c), s.n - 1) * a_m + i] : 1.0f;
+    for (int c = 0; c < Columns / 4; ++c)
+      slice.columns[c] = inside ? a[min(swap_ab_column(c), s.n - 1) * a_m + i] : 1.0f;
   }
 };
 
@@ -199,8 +201,8 @@ struct SwapABSlice {
 /// The whole of a block's work. A stage is kDepth slices of K. The first warpgroups multiply 64 weights each; the two
 /// warps after them load. kByWarps: a tile has at most 32 weights, and one or two warps instead multiply 16 each.
 template <typename T, typename Out, int Columns, int kDepth, bool kByWarps, typename F>
-GPUKIT_DEVICE void run_gemm90_swap_ab(const TileMap* a, const TileMap* b, Out* out, const T* weights, const Gemm90Problem& s,
-                                  const Gemm90SwapAB& swap_ab, const F& finish) {
+GPUKIT_DEVICE void run_gemm90_swap_ab(const TileMap* a, const TileMap* b, Out* out, const T* weights,
+                                      const Gemm90Problem& s, const Gemm90SwapAB& swap_ab, const F& finish) {
   constexpr int kLoaders = Gemm90SwapAB::kLoaders, kSlice = Gemm90SwapAB::slice(sizeof(T)), kRowBytes = Columns * 128;
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
   const int warp = thread / 32, lane = thread % 32, loader = warp - (threads / 32 - kLoaders);
@@ -250,7 +252,8 @@ GPUKIT_DEVICE void run_gemm90_swap_ab(const TileMap* a, const TileMap* b, Out* o
     phase = 1;
     advance(loader);
     int i = loader;
-    for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += static_cast<int>(gridDim.x), i -= swap_ab.fills) {
+    for (int tile = static_cast<int>(blockIdx.x); tile < tiles;
+         tile += static_cast<int>(gridDim.x), i -= swap_ab.fills) {
       const int batch = batch_of(tile), row = row_of(tile, batch);
       for (; i < swap_ab.fills; i += kLoaders, advance(kLoaders)) {
         barrier_wait(empty + stage * 8, phase);
@@ -371,38 +374,41 @@ GPUKIT_DEVICE void run_gemm90_swap_ab(const TileMap* a, const TileMap* b, Out* o
 template <typename T, typename Out, int Columns, int kDepth, bool kByWarps>
 __global__ void __launch_bounds__(Gemm90SwapAB::kMaxThreads, 1)
     gemm90_swap_ab(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
-               const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90SwapAB swap_ab) {
+                   const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90SwapAB swap_ab) {
   run_gemm90_swap_ab<T, Out, Columns, kDepth, kByWarps>(&a, &b, out, weights, s, swap_ab, SwapABSums{});
 }
 
 /// A layer.
 template <typename T, int Columns, int kDepth, bool kByWarps>
 __global__ void __launch_bounds__(Gemm90SwapAB::kMaxThreads, 1)
-    gemm90_swap_ab_linear(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out, const T* weights,
-                      const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90SwapAB swap_ab, const T* bias,
-                      const T* residual, const __grid_constant__ LinearSteps e) {
-  run_gemm90_swap_ab<T, T, Columns, kDepth, kByWarps>(&a, &b, out, weights, s, swap_ab, SwapABLinear<T>(e, bias, residual));
+    gemm90_swap_ab_linear(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, T* out,
+                          const T* weights, const __grid_constant__ Gemm90Problem s,
+                          const __grid_constant__ Gemm90SwapAB swap_ab, const T* bias, const T* residual,
+                          const __grid_constant__ LinearSteps e) {
+  run_gemm90_swap_ab<T, T, Columns, kDepth, kByWarps>(&a, &b, out, weights, s, swap_ab,
+                                                      SwapABLinear<T>(e, bias, residual));
 }
 
 /// FP8 operands, stages of kDeep slices, with scales of the tensor or of rows, and a bias.
 template <typename T, typename Out, int Columns>
 __global__ void __launch_bounds__(Gemm90SwapAB::kMaxThreads, 1)
-    gemm90_swap_ab_scaled(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
-                      const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90SwapAB swap_ab,
-                      const __grid_constant__ Gemm90Epilogue e, const Out* bias, const float* scale_m,
-                      const float* scale_n) {
+    gemm90_swap_ab_scaled(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out,
+                          const T* weights, const __grid_constant__ Gemm90Problem s,
+                          const __grid_constant__ Gemm90SwapAB swap_ab, const __grid_constant__ Gemm90Epilogue e,
+                          const Out* bias, const float* scale_m, const float* scale_n) {
   run_gemm90_swap_ab<T, Out, Columns, Gemm90SwapAB::kDeep, false>(&a, &b, out, weights, s, swap_ab,
-                                                           SwapABScales<Out>(e, bias, scale_m, scale_n));
+                                                                  SwapABScales<Out>(e, bias, scale_m, scale_n));
 }
 
 /// The same with scales of blocks: scale_a and scale_b are those of the rows and of the weights.
 template <typename T, typename Out, int Columns>
 __global__ void __launch_bounds__(Gemm90SwapAB::kMaxThreads, 1)
-    gemm90_swap_ab_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out, const T* weights,
-                      const __grid_constant__ Gemm90Problem s, const __grid_constant__ Gemm90SwapAB swap_ab,
-                      const float* scale_a, const float* scale_b, int64_t scale_a_m, int64_t scale_b_n) {
+    gemm90_swap_ab_blocks(const __grid_constant__ TileMap a, const __grid_constant__ TileMap b, Out* out,
+                          const T* weights, const __grid_constant__ Gemm90Problem s,
+                          const __grid_constant__ Gemm90SwapAB swap_ab, const float* scale_a, const float* scale_b,
+                          int64_t scale_a_m, int64_t scale_b_n) {
   run_gemm90_swap_ab<T, Out, Columns, Gemm90SwapAB::kDeep, false>(&a, &b, out, weights, s, swap_ab,
-                                                           SwapABBlocks(scale_a, scale_b, scale_a_m, scale_b_n));
+                                                                  SwapABBlocks(scale_a, scale_b, scale_a_m, scale_b_n));
 }
 
 }  // namespace gpukit

@@ -44,8 +44,8 @@ int columns_for(int64_t n, int64_t k) {
 }  // namespace
 
 GemvProduct gemv_product(const MatmulProblem& problem, const Array& a, const Array& b, DType out) {
-  return {problem.m,     problem.n,     problem.k,       problem.a_m,     problem.a_k, problem.b_k, problem.b_n,
-          problem.out_m, problem.out_n, is_aligned(a), is_aligned(b), a.dtype(), out};
+  return {problem.m,     problem.n,     problem.k,     problem.a_m,   problem.a_k, problem.b_k, problem.b_n,
+          problem.out_m, problem.out_n, is_aligned(a), is_aligned(b), a.dtype(),   out};
 }
 
 std::optional<GemvPlan> plan_gemv(const GemvProduct& s) {

@@ -132,8 +132,9 @@ __global__ void __launch_bounds__(kGemvThreads) gemv(Out* out, const T* w, const
 
 /// A layer of one row.
 template <typename T, int kRows, int kWarps, int kDepth>
-__global__ void __launch_bounds__(kGemvThreads) gemv_linear(T* out, const T* w, const T* x, GemvProblem s, const T* bias,
-                                                            const T* residual, const __grid_constant__ LinearSteps e) {
+__global__ void __launch_bounds__(kGemvThreads)
+    gemv_linear(T* out, const T* w, const T* x, GemvProblem s, const T* bias, const T* residual,
+                const __grid_constant__ LinearSteps e) {
   run_gemv<T, T, kRows, kWarps, kDepth>(out, w, x, s, [&](float sum, int64_t at) {
     return end_layer(sum, e, load_or_nothing(bias, at), load_or_nothing(residual, at));
   });

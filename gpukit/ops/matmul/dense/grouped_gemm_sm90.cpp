@@ -47,12 +47,13 @@ jit::KernelSet one_kernel(const std::string& name, const std::vector<DType>& dty
 const std::vector<jit::KernelSet> plain_sets = [] {
   std::vector<jit::KernelSet> sets;
   for (const Instance& i : kInstances)
-    sets.push_back(one_kernel((i.form == Form::in_place ? "gpukit::grouped90_in_place<{T}, " : "gpukit::grouped90<{T}, ") +
-                                  std::to_string(i.rows) + ", " + std::to_string(i.columns) +
-                                  (i.form == Form::in_place ? ">"
-                                   : i.transposed()             ? ", true>"
-                                                            : ", false>"),
-                              {DType::float16, DType::bfloat16}));
+    sets.push_back(
+        one_kernel((i.form == Form::in_place ? "gpukit::grouped90_in_place<{T}, " : "gpukit::grouped90<{T}, ") +
+                       std::to_string(i.rows) + ", " + std::to_string(i.columns) +
+                       (i.form == Form::in_place ? ">"
+                        : i.transposed()         ? ", true>"
+                                                 : ", false>"),
+                   {DType::float16, DType::bfloat16}));
   return sets;
 }();
 
@@ -203,15 +204,15 @@ std::optional<Grouped90Plan> plan_grouped90(const ScaledProblem& s, const Groupe
   plan.rows = layout(facts.input, s.k, s.m, pitch, 1, 0, slice, chosen.tile_rows());
   plan.weights = layout(facts.weights, s.k, s.n, s.b.row, s.experts, s.b.batch, slice, chosen.weight_rows());
   plan.problem = {.m = static_cast<int32_t>(chosen.transposed() ? s.n : s.m),
-                .n = static_cast<int32_t>(chosen.transposed() ? s.m : s.n),
-                .k = static_cast<int32_t>(s.k),
-                .batches = static_cast<int32_t>(s.experts),
-                .a_step = chosen.transposed(),
-                .b_step = !chosen.transposed(),
-                .group = 8,
-                .out_m = chosen.transposed() ? s.out_n : s.out_m,
-                .out_n = chosen.transposed() ? s.out_m : s.out_n,
-                .out_batch = 0};
+                  .n = static_cast<int32_t>(chosen.transposed() ? s.m : s.n),
+                  .k = static_cast<int32_t>(s.k),
+                  .batches = static_cast<int32_t>(s.experts),
+                  .a_step = chosen.transposed(),
+                  .b_step = !chosen.transposed(),
+                  .group = 8,
+                  .out_m = chosen.transposed() ? s.out_n : s.out_m,
+                  .out_n = chosen.transposed() ? s.out_m : s.out_n,
+                  .out_batch = 0};
   return plan;
 }
 
@@ -262,16 +263,17 @@ bool launch_grouped90(const ScaledProduct& p) {
   const jit::Boxes rows{read(sorted.rows), plan->rows};
   if (plan->finish == Grouped90Finish::none) {
     jit::launch(plain_sets[static_cast<size_t>(plan->instance)].get(0, p.a.data.dtype()), device, config,
-                plan->transposed() ? weights : rows, plan->transposed() ? rows : weights, write(p.out), read(sorted.list),
-                read(sorted.order), plan->problem, pieces);
+                plan->transposed() ? weights : rows, plan->transposed() ? rows : weights, write(p.out),
+                read(sorted.list), read(sorted.order), plan->problem, pieces);
     return true;
   }
   const auto out = std::ranges::find(kFloat8Outs, p.out.dtype()) - std::begin(kFloat8Outs);
   const auto set = static_cast<size_t>(out * 3 + static_cast<int>(plan->finish) - 1);
   const jit::Kernel& kernel = float8_sets[set].get(0, p.a.data.dtype());
   if (plan->finish == Grouped90Finish::blocks) {
-    jit::launch(kernel, device, config, rows, weights, write(p.out), read(sorted.list), read(sorted.order), plan->problem,
-                pieces, read(sorted.scales), read(p.b.scale), sorted.scales.shape(1), s.b.scale.row, s.b.scale.batch);
+    jit::launch(kernel, device, config, rows, weights, write(p.out), read(sorted.list), read(sorted.order),
+                plan->problem, pieces, read(sorted.scales), read(p.b.scale), sorted.scales.shape(1), s.b.scale.row,
+                s.b.scale.batch);
     return true;
   }
   const Gemm90Epilogue epilogue{.alpha = s.alpha,

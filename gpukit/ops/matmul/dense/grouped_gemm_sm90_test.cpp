@@ -133,44 +133,44 @@ TEST(Grouped90Plan, FormatsAndFinishes) {
     set_scales(&s.b, 2, 1, 7, 4);
   };
   using enum Grouped90Finish;
-  constexpr DType kHalf = DType::float16, kFloat = DType::float32, kCodes = DType::float8_e4m3;
+  constexpr DType kHalf = DType::float16, kFloat = DType::float32, kFloat8 = DType::float8_e4m3;
   EXPECT_EQ(with(plain, kHalf, kHalf), none);
   EXPECT_EQ(with(plain, kHalf, kFloat), std::nullopt);
   EXPECT_EQ(with(plain, kFloat, kFloat), std::nullopt);
   EXPECT_EQ(with(plain, DType::int8, DType::int32), std::nullopt);
   EXPECT_EQ(with([](ScaledProblem& s, Grouped90Facts&) { s.alpha = 2; }, kHalf, kHalf), std::nullopt);
   EXPECT_EQ(with([](ScaledProblem&, Grouped90Facts& f) { f.bias = true; }, kHalf, kHalf), std::nullopt);
-  EXPECT_EQ(with([](ScaledProblem&, Grouped90Facts& f) { f.weights = kCodes; }, kHalf, kHalf), std::nullopt);
+  EXPECT_EQ(with([](ScaledProblem&, Grouped90Facts& f) { f.weights = kFloat8; }, kHalf, kHalf), std::nullopt);
   for (DType out : {kFloat, kHalf, DType::bfloat16}) {
-    EXPECT_EQ(with(plain, kCodes, out), scales);
-    EXPECT_EQ(with(by_row, kCodes, out), scales);
-    EXPECT_EQ(with(by_block, kCodes, out), blocks);
+    EXPECT_EQ(with(plain, kFloat8, out), scales);
+    EXPECT_EQ(with(by_row, kFloat8, out), scales);
+    EXPECT_EQ(with(by_block, kFloat8, out), blocks);
   }
   EXPECT_EQ(with(by_row, DType::float8_e5m2, kFloat), scales);
-  EXPECT_EQ(with(by_row, kCodes, kCodes), std::nullopt);
+  EXPECT_EQ(with(by_row, kFloat8, kFloat8), std::nullopt);
   const auto and_bias = [](auto change) {
     return [=](ScaledProblem& s, Grouped90Facts& f) {
       change(s, f);
       f.bias = true;
     };
   };
-  EXPECT_EQ(with(and_bias(by_row), kCodes, kHalf), scales_and_bias);
-  EXPECT_EQ(with(and_bias(by_block), kCodes, kHalf), std::nullopt);
+  EXPECT_EQ(with(and_bias(by_row), kFloat8, kHalf), scales_and_bias);
+  EXPECT_EQ(with(and_bias(by_block), kFloat8, kHalf), std::nullopt);
   const auto scattered_bias = [&](ScaledProblem& s, Grouped90Facts& f) {
     and_bias(by_row)(s, f);
     f.bias_fits = false;
   };
-  EXPECT_EQ(with(scattered_bias, kCodes, kHalf), std::nullopt);
+  EXPECT_EQ(with(scattered_bias, kFloat8, kHalf), std::nullopt);
   const auto mixed = [&](ScaledProblem& s, Grouped90Facts& f) {
     by_block(s, f);
     set_scales(&s.b, 1, 0, 0, 256);
   };
-  EXPECT_EQ(with(mixed, kCodes, kHalf), std::nullopt);
+  EXPECT_EQ(with(mixed, kFloat8, kHalf), std::nullopt);
   const auto odd = [&](ScaledProblem& s, Grouped90Facts& f) {
     by_row(s, f);
     s.n = 258;  // rows of 516 bytes
   };
-  EXPECT_EQ(with(odd, kCodes, kHalf), std::nullopt);
+  EXPECT_EQ(with(odd, kFloat8, kHalf), std::nullopt);
 }
 
 }  // namespace

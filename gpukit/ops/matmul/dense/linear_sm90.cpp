@@ -92,15 +92,15 @@ struct Shape {
               .shared_bytes = static_cast<unsigned>(tile.shared_bytes()),
               .overlaps = fused_gemm90_overlaps(tile, input.shape(1), tiles, sm_count)};
     problem = {.m = static_cast<int32_t>(m),
-             .n = static_cast<int32_t>(n),
-             .k = static_cast<int32_t>(input.shape(1)),
-             .batches = 1,
-             .a_step = 0,
-             .b_step = 0,
-             .group = static_cast<int32_t>(std::min<int64_t>(8, row_tiles)),
-             .out_m = out.strides()[0],
-             .out_n = 1,
-             .out_batch = 0};
+               .n = static_cast<int32_t>(n),
+               .k = static_cast<int32_t>(input.shape(1)),
+               .batches = 1,
+               .a_step = 0,
+               .b_step = 0,
+               .group = static_cast<int32_t>(std::min<int64_t>(8, row_tiles)),
+               .out_m = out.strides()[0],
+               .out_n = 1,
+               .out_batch = 0};
   }
 };
 
@@ -139,8 +139,8 @@ bool launch_tiles(const Array& out, const Array& input, const Array& weight, con
   const jit::Boxes results = tensor_map(write(out), out, 64, 64);
   const jit::Boxes added = residual.defined() ? tensor_map(read(residual), residual, 64, form.rows) : results;
   jit::launch(set_of(steps, form).get(0, input.dtype()), out.device(), shape.config,
-              tensor_map(read(input), input, 64, form.rows), tensor_map(read(weight), weight, 64, form.columns), added, results,
-              write(out), shape.problem, epilogue, read_if(bias));
+              tensor_map(read(input), input, 64, form.rows), tensor_map(read(weight), weight, 64, form.columns), added,
+              results, write(out), shape.problem, epilogue, read_if(bias));
   return true;
 }
 
@@ -160,11 +160,11 @@ bool launch_linear(const Array& out, const Array& input, const Array& weight, co
   }
   if (weight.context().properties().sm_major != 9) return false;
   const auto& plan = cached_plan_gemm90(problem, {.input = input.dtype(),
-                                                .out = out.dtype(),
-                                                .a_aligned = is_aligned(input),
-                                                .b_aligned = is_aligned(weight),
-                                                .out_aligned = is_aligned(out),
-                                                .sm_count = runtime::current_sm_count(out.device())});
+                                                  .out = out.dtype(),
+                                                  .a_aligned = is_aligned(input),
+                                                  .b_aligned = is_aligned(weight),
+                                                  .out_aligned = is_aligned(out),
+                                                  .sm_count = runtime::current_sm_count(out.device())});
   if (plan && plan->swap_ab.rows > 0 && plan->swapped) {
     launch_gemm90_swap_ab_linear(*plan, out, input, weight, steps, options.bias, options.residual);
     return true;
@@ -182,8 +182,8 @@ bool launch_linear_swiglu(const Array& out, const Array& input, const Array& gat
   const Shape shape(out, input, form, columns);
   const jit::KernelSet& set = form.columns == 256 ? wide_swiglu : narrow_swiglu;
   jit::launch(set.get(0, input.dtype()), out.device(), shape.config, tensor_map(read(input), input, 64, form.rows),
-              tensor_map(read(gate), gate, 64, columns), tensor_map(read(up), up, 64, columns), tensor_map(write(out), out, 64, 64),
-              write(out), shape.problem);
+              tensor_map(read(gate), gate, 64, columns), tensor_map(read(up), up, 64, columns),
+              tensor_map(write(out), out, 64, 64), write(out), shape.problem);
   return true;
 }
 

@@ -4,12 +4,12 @@
 
 namespace gpukit {
 
-/// Codes of [rows, k] and their scales. Scales of float4_e2m1 are part of the numbers, exactly. Others are applied to
-/// sums: after each group of k where they vary along k, else to the whole sum.
+/// Quantised values of [rows, k] and their scales. Scales of float4_e2m1 are part of the numbers, exactly. Others are
+/// applied to sums: after each group of k where they vary along k, else to the whole sum.
 struct ScaledOperand {
   Code code;
   int32_t has_scale;
-  int64_t batch, row, k;  // strides of the codes in elements; a packed element is a byte
+  int64_t batch, row, k;  // strides of the quantised values in elements; a packed element is a byte
   ScaleLayout scale, zero;
   int64_t whole;  // stride of the tensor scales of matrices; 0: one number
 };

@@ -1,6 +1,6 @@
-// scaled_matmul: one block makes 64 x 64 outputs, 4 x 4 per thread, from slices of 16 steps of k that are transposed into
-// numbers on their way to shared memory. 256 threads. Any sizes, strides and formats; groups of k are multiples of 16.
-// Grouped: rows of a tile are taken expert by expert.
+// scaled_matmul: one block makes 64 x 64 outputs, 4 x 4 per thread, from slices of 16 steps of k that are transposed
+// into numbers on their way to shared memory. 256 threads. Any sizes, strides and formats; groups of k are multiples
+// of 16. Grouped: rows of a tile are taken expert by expert.
 #pragma once
 #include "gpukit/ops/common/fault.cuh"
 #include "gpukit/ops/matmul/plan/scaled_problem.cuh"

@@ -1,5 +1,5 @@
-// dequant_gemm_sm80: products of any number of tokens by weights of 8 or 4 bits, 16 or 64 at a time, ended as scaled_matmul
-// does: out[token, row] = sum over k of w[row, k] x[token, k].
+// dequant_gemm_sm80: products of any number of tokens by weights of 8 or 4 bits, 16 or 64 at a time, ended as
+// scaled_matmul does: out[token, row] = sum over k of w[row, k] x[token, k].
 //
 // A block makes kTokens x kDequantGemm80Rows outputs: weights stand as the 16 rows of a fragment, tokens as its 8
 // columns. 128 kWide bytes of every row of w, and the same k of every token, go to one of kStages stages in shared
@@ -26,8 +26,8 @@ namespace gpukit {
 template <typename W, typename X, int kTokens, int kWide, int kGroup, bool kZero, int kStages>
 __global__ void __launch_bounds__(kDequantGemm80Threads, 1)
     dequant_gemm_sm80(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
-                 const float* tensor_scale, const void* bias, const float* out_scale,
-                 const __grid_constant__ ScaledProblem s) {
+                      const float* tensor_scale, const void* bias, const float* out_scale,
+                      const __grid_constant__ ScaledProblem s) {
   using Format = Weights<W, X>;
   constexpr int kThreads = kDequantGemm80Threads, kRows = kDequantGemm80Rows, kColumnTiles = kTokens / 8;
   constexpr int kSteps = Format::kSteps;                                        // in 32 bytes of a row
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kDequantGemm80Threads, 1)
                 ? __ldg(static_cast<const float*>(scale) + (first_row + warp_row) / 128 * s.b.scale.row + k / 128 + i)
                 : 0.0f;
     }
-    // Packed codes have so many steps that all of them at once would not fit the registers.
+    // Packed quantised values have so many steps that all of them at once would not fit the registers.
     constexpr int kUnroll = kPacked && kColumnTiles > 1 ? 1 : 4 * kWide;
 #pragma unroll kUnroll
     for (int quad = 0; quad < 4 * kWide; ++quad) {  // 32 bytes
@@ -151,8 +151,8 @@ __global__ void __launch_bounds__(kDequantGemm80Threads, 1)
             const int row = warp_row + g + half_rows * 8;
             if constexpr (is_e2m1<W>) {
               const int group = set * 16 / kGroup;
-              const uint32_t codes = load_word(from + kScalesAt + row * kScaleBytes + group / 4 * 4);
-              with = Format::scale(codes >> (group % 4 * 8) & 0xffu);
+              const uint32_t scales = load_word(from + kScalesAt + row * kScaleBytes + group / 4 * 4);
+              with = Format::scale(scales >> (group % 4 * 8) & 0xffu);
             } else if constexpr (kZero) {
               const int64_t at = first_row + row < s.n && k + set * 16 < s.k
                                      ? (first_row + row) * s.b.scale.row + (k + set * 16) / kGroup

@@ -91,11 +91,11 @@ bool fill_rings(DequantGemm* share, int columns, bool packed, int shared_per_blo
   if (share->shared_bytes(columns) > shared_per_block) return false;
   for (;;) {
     DequantGemm more = *share;
-    const bool codes = more.weight_stages * weight_k <= more.token_stages * DequantGemm::kTokenK;
-    ++(codes ? more.weight_stages : more.token_stages);
+    const bool for_weights = more.weight_stages * weight_k <= more.token_stages * DequantGemm::kTokenK;
+    ++(for_weights ? more.weight_stages : more.token_stages);
     if (more.shared_bytes(columns) > shared_per_block) {
       more = *share;
-      ++(codes ? more.token_stages : more.weight_stages);
+      ++(for_weights ? more.token_stages : more.weight_stages);
     }
     if (more.shared_bytes(columns) > shared_per_block || more.weight_stages > kMost ||
         more.token_stages > DequantGemm::kMaxStages)
@@ -183,7 +183,7 @@ void launch_dequant_gemm(const ScaledProduct& p, const DequantGemmPlan& plan) {
   const ScaledProblem& s = p.problem;
   const DType dtype = p.a.data.dtype();
   const int64_t row_bytes = is_packed(s.b.code) ? s.k / 2 : s.k;
-  const jit::Boxes codes = {read(p.b.data), row_boxes(DType::uint8, row_bytes, s.n, s.b.row, 128, plan.share.rows)};
+  const jit::Boxes values = {read(p.b.data), row_boxes(DType::uint8, row_bytes, s.n, s.b.row, 128, plan.share.rows)};
   const jit::Boxes tokens = {read(p.a.data), row_boxes(dtype, s.k, s.m, s.a.row, 64, plan.share.tokens)};
   // Where the result does not leave in boxes its map is not used: any will do.
   const int out_bytes = static_cast<int>(itemsize(p.out.dtype()));
@@ -197,7 +197,7 @@ void launch_dequant_gemm(const ScaledProduct& p, const DequantGemmPlan& plan) {
                .block_x = static_cast<unsigned>(plan.share.threads()),
                .shared_bytes = static_cast<unsigned>(plan.share.shared_bytes(plan.columns)),
                .overlaps = plan.overlaps},
-              codes, tokens, results, write(p.out), read_if(p.b.scale), read_if(p.b.zero), read_if(p.b.tensor_scale),
+              values, tokens, results, write(p.out), read_if(p.b.scale), read_if(p.b.zero), read_if(p.b.tensor_scale),
               read_if(p.bias), read_if(p.out_scale), s, plan.share);
 }
 

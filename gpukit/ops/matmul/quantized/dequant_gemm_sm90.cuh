@@ -2,9 +2,10 @@
 // sums is that of dequant_gemm_sm80.
 //
 // The sides are swapped: weights are the rows of wgmma and come from registers, tokens are its columns and stay in
-// shared memory as the copy engine brings them. A warpgroup takes the codes of its 64 weights out of a stage, two
-// neighbours of k at a time, and makes 16-bit floats of them while those before are multiplied. Codes and tokens have
-// rings of their own: a stage is 128 bytes of every row, which are 128 or 256 of k for codes and 64 for tokens.
+// shared memory as the copy engine brings them. A warpgroup takes the quantised values of its 64 weights out of a
+// stage, two neighbours of k at a time, and makes 16-bit floats of them while those before are multiplied. Quantised
+// values and tokens have rings of their own: a stage is 128 bytes of every row, which are 128 or 256 of k for quantised
+// values and 64 for tokens.
 //
 // A block a multiprocessor walks over tiles. Where tiles are few, the blocks of a cluster share the chains of k of a
 // tile; the sums of chains wait in shared memory and are added in ascending order.
@@ -47,8 +48,8 @@ struct DequantRing {
 
 /// Grid: kBlocks times at most one for each tile, in clusters. Block: share.threads(). Shared
 /// bytes: share.shared_bytes(). `w` maps the bytes of the weights in boxes of 128 by share.rows, `x` the tokens in
-/// boxes of 64 by share.tokens, `out_map` the result in boxes of 128 bytes by its transposed columns, all swizzled. `s` as in
-/// dequant_gemm_sm80; kGroup is 0 where scales do not change along k: then a cluster is one block.
+/// boxes of 64 by share.tokens, `out_map` the result in boxes of 128 bytes by its transposed columns, all swizzled. `s`
+/// as in dequant_gemm_sm80; kGroup is 0 where scales do not change along k: then a cluster is one block.
 template <typename W, typename X, int N, int kGroup, bool kZero, int kBlocks>
 __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarpgroups + 1) * 128, 1)
     dequant_gemm_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x,
@@ -83,11 +84,11 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
   let_next_start();
   extern __shared__ uint8_t dequant_shared[];
   const uint32_t barriers = shared_address(dequant_shared);
-  const uint32_t codes_full = barriers, codes_empty = codes_full + DequantGemm::kMaxStages * 8;
-  const uint32_t tokens_full = codes_empty + DequantGemm::kMaxStages * 8;
+  const uint32_t weights_full = barriers, weights_empty = weights_full + DequantGemm::kMaxStages * 8;
+  const uint32_t tokens_full = weights_empty + DequantGemm::kMaxStages * 8;
   const uint32_t tokens_empty = tokens_full + DequantGemm::kMaxStages * 8;
-  const uint32_t codes_base = (tokens_empty + DequantGemm::kMaxStages * 8 + 1023) & ~1023u;
-  const uint32_t tokens_base = codes_base + share.weight_stages * share.weight_bytes();
+  const uint32_t weights_base = (tokens_empty + DequantGemm::kMaxStages * 8 + 1023) & ~1023u;
+  const uint32_t tokens_base = weights_base + share.weight_stages * share.weight_bytes();
   const uint32_t kept_base = tokens_base + share.token_stages * kTokenBytes;
   if (warp == consumers) {
     if (lane == 0) {
@@ -97,7 +98,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
         tile_ask(&w, first_loop * (kLoop * 128 / kWeightK) + k, row_of(first_tile), 0);
     }
     if (lane < share.weight_stages)
-      barrier_init(codes_full + lane * 8, 1), barrier_init(codes_empty + lane * 8, consumers);
+      barrier_init(weights_full + lane * 8, 1), barrier_init(weights_empty + lane * 8, consumers);
     if (lane < share.token_stages)
       barrier_init(tokens_full + lane * 8, 1), barrier_init(tokens_empty + lane * 8, consumers);
     barrier_publish();
@@ -129,11 +130,11 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
 #pragma unroll 1
             for (int k = 0; k < kLoop; k += kWeightK) {
               if (kWeightK > kLoop && loop % (kWeightK / kLoop) != 0) break;
-              barrier_wait(codes_empty + ring.stage * 8, ring.phase);
-              const uint32_t ready = codes_full + ring.stage * 8;
+              barrier_wait(weights_empty + ring.stage * 8, ring.phase);
+              const uint32_t ready = weights_full + ring.stage * 8;
               barrier_expect(ready, share.rows * 128);
               const int byte = (loop * kLoop + k) / (kPacked ? 2 : 1);
-              const uint32_t to = codes_base + ring.stage * share.weight_bytes();
+              const uint32_t to = weights_base + ring.stage * share.weight_bytes();
               if (share.token_tiles == 1)
                 tile_load(to, &w, ready, byte, row, 0, once);
               else
@@ -169,20 +170,20 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
   const int warp_row = warpgroup * 64 + warp % 4 * 16;
   const uint32_t mine = (warp_row + g) * 128 + g * 16 + t * (kPacked ? 1 : 2);
   const uint32_t kept = kept_base + warpgroup * share.kept_bytes;
-  DequantRing codes_ring{share.weight_stages, 0}, tokens_ring{share.token_stages, 0};
-  uint32_t codes_at = 0;
-  const auto enter_codes = [&] {
-    barrier_wait(codes_full + codes_ring.stage * 8, codes_ring.phase);
-    codes_at = codes_base + codes_ring.stage * share.weight_bytes() + mine;
+  DequantRing weights_ring{share.weight_stages, 0}, tokens_ring{share.token_stages, 0};
+  uint32_t weights_at = 0;
+  const auto enter_weights = [&] {
+    barrier_wait(weights_full + weights_ring.stage * 8, weights_ring.phase);
+    weights_at = weights_base + weights_ring.stage * share.weight_bytes() + mine;
   };
-  const auto leave_codes = [&](int stage) {
+  const auto leave_weights = [&](int stage) {
     __syncwarp();
-    if (lane == 0) barrier_arrive(codes_empty + stage * 8);
+    if (lane == 0) barrier_arrive(weights_empty + stage * 8);
   };
 
   using Scales = GroupScales<W, X, kChained ? kGroup : kLoop, kZero, kLoop>;
-  // Codes are loaded a step before they are decoded, while others are multiplied.
-  uint32_t codes[2][2][2], numbers[kSlots][4], with[2][4];
+  // Quantised values are loaded a step before they are decoded, while others are multiplied.
+  uint32_t values[2][2][2], numbers[kSlots][4], with[2][4];
   const auto load = [&](int step, uint32_t at) {
     const int chunk = kPacked ? step / 2 % 8 : step % 8, offset = kPacked ? step % 2 * 8 : 0;
     const uint32_t from = (at ^ chunk << 4) + offset;
@@ -190,7 +191,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
     for (int h = 0; h < 2; ++h)
 #pragma unroll
       for (int j = 0; j < 2; ++j)
-        codes[step % 2][h][j] = kPacked ? load_byte(from + h * 1024 + j * 4) : load_short(from + h * 1024 + j * 8);
+        values[step % 2][h][j] = kPacked ? load_byte(from + h * 1024 + j * 4) : load_short(from + h * 1024 + j * 8);
   };
   const auto decode = [&](const Scales& scales, int step) {
     if constexpr (kPacked) {
@@ -205,9 +206,9 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
       for (int j = 0; j < 2; ++j) {
         uint32_t& to = numbers[step % kSlots][h + 2 * j];
         if constexpr (kPacked)
-          to = decode_byte<X>(W{}, codes[step % 2][h][j], with[h][step % 4]);
+          to = decode_byte<X>(W{}, values[step % 2][h][j], with[h][step % 4]);
         else
-          to = Weights<W, X>::pair(codes[step % 2][h][j]);
+          to = Weights<W, X>::pair(values[step % 2][h][j]);
       }
   };
 
@@ -232,10 +233,10 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
       for (int j = 0; j < N / 2; ++j) sums[j] = 0.0f;
     }
     if (first_loop < loops) {
-      enter_codes();
+      enter_weights();
 #pragma unroll
       for (int step = 0; step <= kAhead; ++step) {
-        load(step, codes_at);
+        load(step, weights_at);
         if (step < kAhead) decode(next, step);
       }
     }
@@ -247,7 +248,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
       const bool more = after < loops;
       now = next;
       if constexpr (kChained) next.fetch(scale, zero, s, row, (more ? after : loop) * kLoop);
-      // Packed codes: which half of the stage.
+      // Packed quantised values: which half of the stage.
       const uint32_t here = kWeightK > kLoop ? loop % 2 * 64 : 0;
       const uint32_t there = kWeightK > kLoop && more ? after % 2 * 64 : 0;
       int stages[kSteps / 4], left = 0, released = 0;
@@ -269,25 +270,25 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
         bool leaves = false;
         if (coming < kSteps) {
           if (coming % kStageSteps == 0) {
-            left = codes_ring.stage, leaves = true;
-            codes_ring.next();
-            enter_codes();
+            left = weights_ring.stage, leaves = true;
+            weights_ring.next();
+            enter_weights();
           }
-          load(coming, codes_at ^ here);
+          load(coming, weights_at ^ here);
         } else {
           if (coming == kSteps) {
             if constexpr (kChained) next.settle();
             if (more && (kWeightK <= kLoop || after % 2 == 0)) {
-              left = codes_ring.stage, leaves = true;
-              codes_ring.next();
-              enter_codes();
+              left = weights_ring.stage, leaves = true;
+              weights_ring.next();
+              enter_weights();
             }
           }
-          load(coming - kSteps, codes_at ^ there);
+          load(coming - kSteps, weights_at ^ there);
         }
         if (step % kGroupSteps >= kFlight) wgmma_wait<kFlight>();  // the place of what is decoded now is free
         decode(coming <= kSteps ? now : next, (coming - 1) % kSteps);
-        if (leaves) leave_codes(left);
+        if (leaves) leave_weights(left);
         if (closes) {
           wgmma_wait<0>();
           keep_sums(products);
@@ -314,7 +315,8 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
         // Adds a chain to the total, or puts it beside those that the cluster adds up.
         const int chain = loop / kChainLoops, slot = kBlocks > 1 ? chain / kBlocks : 0;
         const bool adds = kBlocks == 1 && chain > 0;
-        if (kBlocks == 1 && share.tma_store != 0 && chain == 0) {  // the results of the tile before have left this place
+        if (kBlocks == 1 && share.tma_store != 0 &&
+            chain == 0) {  // the results of the tile before have left this place
           if (thread % 128 == 0) store_wait_read<0>();
           named_barrier(1 + warpgroup, 128);
         }
@@ -338,8 +340,8 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
       loop = after;
     }
     if (first_loop < loops) {
-      leave_codes(codes_ring.stage);
-      codes_ring.next();
+      leave_weights(weights_ring.stage);
+      weights_ring.next();
     }
 
     float factor[2], added[2];

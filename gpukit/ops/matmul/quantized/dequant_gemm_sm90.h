@@ -12,8 +12,8 @@ namespace gpukit::cuda {
 struct DequantGemmFacts {
   int sm_count, shared_per_block;
   Code weights;
-  int group;   // columns that share a scale; 0: all
-  bool zero;   // there are zero points
+  int group;       // columns that share a scale; 0: all
+  bool zero;       // there are zero points
   bool tma_store;  // the copy engine can write the result
 };
 

@@ -4,8 +4,9 @@
 
 namespace gpukit {
 
-/// A tile is `rows` weights by as many tokens as the instance has columns. Each of `warpgroups` warpgroups multiplies 64 of
-/// the weights; one more warpgroup loads. Codes and tokens have rings of their own, of 128 bytes of every row.
+/// A tile is `rows` weights by as many tokens as the instance has columns. Each of `warpgroups` warpgroups multiplies
+/// 64 of the weights; one more warpgroup loads. Quantised values and tokens have rings of their own, of 128 bytes of
+/// every row.
 struct DequantGemm {
   int32_t rows, warpgroups;
   int32_t tokens, token_tiles;  // tokens of a box: all of them, or as many as a tile has columns
@@ -13,13 +14,13 @@ struct DequantGemm {
   int32_t weight_stages, token_stages;
   int32_t slots;       // chains whose sums lie in shared memory until the end; one where a block has all of k
   int32_t kept_bytes;  // of a warpgroup, for the slots and for results on their way out
-  int32_t tma_store;      // results leave in boxes
+  int32_t tma_store;   // results leave in boxes
   int32_t ahead;       // bytes of each weight that are asked for before the kernel before this one has ended
 
   static constexpr int kTokenK = 64, kMaxStages = 32, kMaxWarpgroups = 2, kMaxBlocks = 4;
   static constexpr int kChain = 2048;  // of k, where scales change along it
 
-  /// k of a stage of codes, and of the straight warpgroup of the loop.
+  /// k of a stage of quantised values, and of the straight warpgroup of the loop.
   static constexpr int weight_k(bool packed) { return packed ? 256 : 128; }
   static constexpr int loop_k(int group) { return group == 0 ? 256 : 128; }
   constexpr int threads() const { return (warpgroups + 1) * 128; }

@@ -9,9 +9,9 @@
 // What counts is the number of instructions for the 512 bytes of a warp: a scheduler of SM 90 has time for about 100 of
 // them. x is asked for after the first rows: a kernel's start is the memory's latency, and all blocks want the same x.
 //
-// The order of sums is that of sum_order.cuh where it is asked for: for 16-bit x and codes of 8 bits whose scales do
-// not change along k. Else it is a function of the format, k and the number of threads, and differs from that of
-// dequant_gemm_sm80; the grid is free.
+// The order of sums is that of sum_order.cuh where it is asked for: for 16-bit x and quantised values of 8 bits whose
+// scales do not change along k. Else it is a function of the format, k and the number of threads, and differs from that
+// of dequant_gemm_sm80; the grid is free.
 #pragma once
 #include "gpukit/ops/hopper/pdl.cuh"
 #include "gpukit/ops/matmul/plan/scaled_problem.cuh"
@@ -53,14 +53,14 @@ GPUKIT_DEVICE int shared_word(int t, int i) {
 /// What a lane of dequant_gemv does with 16 bytes of each row of a group.
 /// kOrdered: sums are those of sum_order.cuh: the chunks of a quad are neighbours, as are the 16 of a step.
 template <typename W, typename X, int kPairs, int kGroup, bool kZero, bool kOrdered>
-struct CodesMath {
+struct DequantMath {
   using T = typename TokenMath<X>::type;
   using Format = Weights<W, T>;
   static constexpr int kSteps = Format::kSteps, kRows = 2 * kPairs;
-  static_assert(kSteps > 1 && !is_e2m1<W>, "codes of 8 bits, or int4");
+  static_assert(kSteps > 1 && !is_e2m1<W>, "values of 8 bits, or int4");
   static constexpr int kLaneK = 8 * kSteps, kWordK = kLaneK / 4, kChunkK = 4 * kLaneK;  // in 16, 4 and 64 bytes
   static constexpr bool kPromote = kGroup != 0;                                         // scales are applied to sums
-  static constexpr int kGroups = kPromote && kGroup < kChunkK ? kChunkK / kGroup : 1;    // of a chunk, by its scales
+  static constexpr int kGroups = kPromote && kGroup < kChunkK ? kChunkK / kGroup : 1;   // of a chunk, by its scales
   static constexpr int kTokenBytes = static_cast<int>(sizeof(X));
   static constexpr bool kTokenGroups = kPromote && kTokenBytes == 1;
   static_assert(!kOrdered || (!kPromote && kTokenBytes == 2));
@@ -184,7 +184,8 @@ struct CodesMath {
           for (int h = 0; h < 2; ++h) {
             float group_sum = own(sums[2 * h], sums[2 * h + 1]);
             if constexpr (kZero)
-              group_sum = __fmaf_rn(-Format::kBias - static_cast<float>(pairs[p].zeros[h][kGroupOf]), tokens.sums[kGroupOf], group_sum);
+              group_sum = __fmaf_rn(-Format::kBias - static_cast<float>(pairs[p].zeros[h][kGroupOf]),
+                                    tokens.sums[kGroupOf], group_sum);
             else if constexpr (is_int4<W>)
               group_sum += tokens.sums[kGroupOf];
             const float by = kTokenGroups ? tokens.scale * pairs[p].scales[h][kGroupOf] : pairs[p].scales[h][kGroupOf];
@@ -221,9 +222,9 @@ struct CodesMath {
 template <typename W, typename X, int kPairs, int kGroup, bool kZero, int kRounds, bool kOrdered = false>
 __global__ void __launch_bounds__(dequant_gemv_max_threads(kRounds, kOrdered), 1)
     dequant_gemv(void* out, const X* x, const void* x_scale, const W* w, const void* scale, const int8_t* zero,
-               const float* tensor_scale, const void* bias, const float* out_scale,
-               const __grid_constant__ ScaledProblem s, const __grid_constant__ DequantGemvRows rows) {
-  using Math = CodesMath<W, X, kPairs, kGroup, kZero, kOrdered>;
+                 const float* tensor_scale, const void* bias, const float* out_scale,
+                 const __grid_constant__ ScaledProblem s, const __grid_constant__ DequantGemvRows rows) {
+  using Math = DequantMath<W, X, kPairs, kGroup, kZero, kOrdered>;
   constexpr int kRows = Math::kRows, kGroups = Math::kGroups, kStages = dequant_gemv_stages(kRounds);
   constexpr int kScaleWords = dequant_gemv_scale_words(Math::kSteps == 4, kGroup, kZero, kRows);
   constexpr int kStageBytes = dequant_gemv_stage_bytes(kScaleWords, kRows), kScalesAt = kRows * 512;
@@ -238,7 +239,7 @@ __global__ void __launch_bounds__(dequant_gemv_max_threads(kRounds, kOrdered), 1
   const int block = static_cast<int>(blockIdx.x), first = block * rows.share + min(block, rows.extra);
   const int end = first + rows.share + (block < rows.extra ? 1 : 0);
   let_next_start();
-  // Codes of 8 bits leave the threads time: the L2 asks for a block's first rows before the threads can.
+  // Quantised values of 8 bits leave the threads time: the L2 asks for a block's first rows before the threads can.
   if (Math::kSteps == 2 && thread == 0)
     prefetch_rows(reinterpret_cast<const uint8_t*>(w) + first * s.b.row, (rows.share - 1) * s.b.row + k_size);
   const uint32_t ring = shared_address(shared) + warp * (kStages * kStageBytes);

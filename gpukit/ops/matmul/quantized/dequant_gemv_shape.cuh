@@ -12,7 +12,7 @@ struct DequantGemvRows {
 
 /// Rounds of a block along a row, whose x stays in registers: as many as these have room for.
 constexpr int dequant_gemv_max_rounds(bool packed) { return packed ? 2 : 4; }
-/// Of codes of 8 bits in the order of sum_order.cuh: a chain in chunks of 64.
+/// Of quantised values of 8 bits in the order of sum_order.cuh: a chain in chunks of 64.
 inline constexpr int kDequantGemvOrderedRounds = 4;
 /// Of a block, and those of all blocks of a multiprocessor.
 constexpr int dequant_gemv_max_threads(int rounds, bool ordered) { return rounds == 1 || ordered ? 640 : 512; }
@@ -33,7 +33,7 @@ constexpr int dequant_gemv_pitch(int warps, int rows, bool ordered) { return (or
 /// The bytes of a stage of a warp, and of a block: the warps' stages, x on its way to the registers, and sums twice.
 constexpr int dequant_gemv_stage_bytes(int scale_words, int rows) { return rows * 512 + scale_words * 4; }
 constexpr int dequant_gemv_shared_bytes(int warps, int rounds, int rows, bool packed, bool ordered, int token_bytes,
-                                      int stage_bytes, int batch) {
+                                        int stage_bytes, int batch) {
   const int x = rounds * 512 * (packed ? 2 : 1) * token_bytes;
   const int sums = 2 * batch / rows * dequant_gemv_pitch(warps, rows, ordered) * 4;
   return warps * (x + dequant_gemv_stages(rounds) * stage_bytes) + sums;

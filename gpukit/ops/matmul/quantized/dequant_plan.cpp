@@ -63,7 +63,7 @@ Ring ring_of(const Form& f, int tokens) {
 int gemm_sm80_shared_bytes(const Form& f, int tokens) {
   const Ring ring = ring_of(f, tokens);
   return dequant_gemm_sm80_shared_bytes(tokens, ring.wide, is_packed(f.weights), f.group,
-                                   f.weights == Code::float4_e2m1 ? 1 : 4, ring.stages);
+                                        f.weights == Code::float4_e2m1 ? 1 : 4, ring.stages);
 }
 
 std::string arguments(std::initializer_list<int> numbers) {
@@ -125,7 +125,8 @@ const std::vector<std::vector<jit::KernelSet>> vector_sets = make_vector_sets(fa
                                                ordered_vector_sets = make_vector_sets(true);
 const std::vector<jit::KernelSet> sets_of_16 = make_sets(16), sets_of_64 = make_sets(64);
 
-/// Clusters of group_scaled_split_k_sm90, and how many multiprocessors of an H200 they fill: those of a cluster are neighbours.
+/// Clusters of group_scaled_split_k_sm90, and how many multiprocessors of an H200 they fill: those of a cluster are
+/// neighbours.
 struct SplitKCluster {
   int blocks, of_132;
 };
@@ -141,8 +142,8 @@ const std::vector<std::vector<jit::KernelSet>> split_k_sets = [] {
       if (tokens > f.split_k_tokens) break;
       for (const SplitKCluster& cluster : kSplitKClusters)
         sets[i].emplace_back("gpukit/ops/matmul/quantized/group_scaled_split_k_sm90.cuh",
-                             std::vector{std::string("gpukit::group_scaled_split_k_sm90<") + type_of(f.weights) + ", {T}" +
-                                         arguments({tokens, f.group}) + (f.zero ? ", true" : ", false") +
+                             std::vector{std::string("gpukit::group_scaled_split_k_sm90<") + type_of(f.weights) +
+                                         ", {T}" + arguments({tokens, f.group}) + (f.zero ? ", true" : ", false") +
                                          arguments({cluster.blocks}) + ">"},
                              kHalves, std::vector<std::string>{"90a"});
     }
@@ -151,10 +152,11 @@ const std::vector<std::vector<jit::KernelSet>> split_k_sets = [] {
 }();
 const jit::KernelSet& split_k_set(const DequantPlan& plan) {
   const int64_t tokens = std::find(kSplitKTokens, std::end(kSplitKTokens), plan.tokens) - kSplitKTokens;
-  const int64_t cluster =
-      std::find_if(kSplitKClusters, std::end(kSplitKClusters), [&](const SplitKCluster& c) { return c.blocks == plan.blocks; }) -
-      kSplitKClusters;
-  return split_k_sets[static_cast<size_t>(plan.form)][static_cast<size_t>(tokens * std::ssize(kSplitKClusters) + cluster)];
+  const int64_t cluster = std::find_if(kSplitKClusters, std::end(kSplitKClusters),
+                                       [&](const SplitKCluster& c) { return c.blocks == plan.blocks; }) -
+                          kSplitKClusters;
+  return split_k_sets[static_cast<size_t>(plan.form)]
+                     [static_cast<size_t>(tokens * std::ssize(kSplitKClusters) + cluster)];
 }
 
 /// Instances of w8a16_sm90: columns, chains side by side, steps that are decoded at once, warpgroups, landings,
@@ -164,10 +166,10 @@ struct W8A16Instance {
   int columns, chains, taken, warpgroups, landings, stages, stage_time;
 };
 /// Of several that are as good, the first is taken. Five warpgroups are for tiles of more than 128 weights.
-constexpr W8A16Instance kW8A16Instances[] = {
-    {8, 2, 4, 4, 1, 3, 0},   {8, 1, 4, 4, 1, 3, 0},    {8, 2, 4, 5, 2, 3, 0},   {16, 2, 4, 4, 1, 3, 0},
-    {16, 1, 4, 4, 1, 3, 0},  {16, 2, 2, 5, 2, 3, 0},   {32, 1, 4, 4, 1, 2, 45}, {32, 2, 4, 4, 2, 2, 45},
-    {64, 1, 4, 3, 2, 2, 60}, {128, 1, 4, 2, 1, 2, 105}};
+constexpr W8A16Instance kW8A16Instances[] = {{8, 2, 4, 4, 1, 3, 0},    {8, 1, 4, 4, 1, 3, 0},   {8, 2, 4, 5, 2, 3, 0},
+                                             {16, 2, 4, 4, 1, 3, 0},   {16, 1, 4, 4, 1, 3, 0},  {16, 2, 2, 5, 2, 3, 0},
+                                             {32, 1, 4, 4, 1, 2, 45},  {32, 2, 4, 4, 2, 2, 45}, {64, 1, 4, 3, 2, 2, 60},
+                                             {128, 1, 4, 2, 1, 2, 105}};
 
 /// By form, where its scales do not change along k, and kW8A16Instances.
 const std::vector<std::vector<jit::KernelSet>> w8a16_sets = [] {
@@ -194,7 +196,7 @@ const jit::KernelSet& set_for(int form, int tokens, int rounds, bool ordered = f
   return tokens == 16 ? sets_of_16[i] : sets_of_64[i];
 }
 
-/// The number of the form that takes these codes and groups, or -1.
+/// The number of the form that takes these quantised values and groups, or -1.
 int find_form(Code weights, int group, bool zero, DType dtype, int tokens) {
   for (int i = 0; i < static_cast<int>(std::size(kForms)); ++i) {
     const Form& f = kForms[i];
@@ -248,20 +250,20 @@ std::optional<DequantPlan> plan_e2m1(const ScaledProblem& s, int form, const Mat
   const int fit = std::min(kNvfp4GemvWarps / warps, (chip.shared_per_block + kReserved) / (shared + kReserved));
   const int64_t grid = std::min(blocks_at_once(s.n, kNvfp4GemvRows, fit, chip.sm_count), s.n);
   return DequantPlan{.form = form,
-                       .tokens = 1,
-                       .rounds = nvfp4_gemv_rounds(warps, chunks),
-                       .batch = 0,
-                       .grid = static_cast<unsigned>(grid),
-                       .block = static_cast<unsigned>(warps * 32),
-                       .shared_bytes = static_cast<unsigned>(shared),
-                       .overlaps = overlaps(grid, warps * 32, chip)};
+                     .tokens = 1,
+                     .rounds = nvfp4_gemv_rounds(warps, chunks),
+                     .batch = 0,
+                     .grid = static_cast<unsigned>(grid),
+                     .block = static_cast<unsigned>(warps * 32),
+                     .shared_bytes = static_cast<unsigned>(shared),
+                     .overlaps = overlaps(grid, warps * 32, chip)};
 }
 
 /// One row of x. nullopt: it is too long for the registers of a block, or its block for the chip's shared memory. The
 /// number of threads, and so the order of sums where none is asked for, follows from k, the format and the shared
 /// memory of a block.
 std::optional<DequantPlan> plan_vector(const ScaledProblem& s, int form, int token_bytes, bool ordered,
-                                         const MatmulChip& chip) {
+                                       const MatmulChip& chip) {
   const Form& f = kForms[form];
   if (f.pairs == 0) return plan_e2m1(s, form, chip);
   const bool packed = is_packed(f.weights);
@@ -288,18 +290,19 @@ std::optional<DequantPlan> plan_vector(const ScaledProblem& s, int form, int tok
   const bool fills = ordered && chip.sm_major >= 9 && grid == at_once;
   if (fills) shared = std::max(shared, share_of_memory(at_once / chip.sm_count, chip));
   return DequantPlan{.form = form,
-                       .tokens = 1,
-                       .rounds = rounds,
-                       .batch = batch,
-                       .grid = static_cast<unsigned>(grid),
-                       .block = static_cast<unsigned>(threads),
-                       .shared_bytes = static_cast<unsigned>(shared),
-                       .overlaps = fills || overlaps(grid, threads, chip),
-                       .ordered = ordered};
+                     .tokens = 1,
+                     .rounds = rounds,
+                     .batch = batch,
+                     .grid = static_cast<unsigned>(grid),
+                     .block = static_cast<unsigned>(threads),
+                     .shared_bytes = static_cast<unsigned>(shared),
+                     .overlaps = fills || overlaps(grid, threads, chip),
+                     .ordered = ordered};
 }
 
-/// How group_scaled_split_k_sm90 shares a product: the way that takes least time, by what was measured on an H200. Memory gives every
-/// multiprocessor its share; a stage takes some time however small it is, as do each chain and each warp in it.
+/// How group_scaled_split_k_sm90 shares a product: the way that takes least time, by what was measured on an H200.
+/// Memory gives every multiprocessor its share; a stage takes some time however small it is, as do each chain and each
+/// warp in it.
 std::optional<DequantPlan> plan_split_k(const ScaledProblem& s, int number, const MatmulChip& chip) {
   constexpr int kMinStages = 4, kMaxStages = 16;  // fewer are slow
   constexpr int kMaxChains = 4096;                // sums of more do not fit, however they are shared
@@ -341,16 +344,16 @@ std::optional<DequantPlan> plan_split_k(const ScaledProblem& s, int number, cons
           static_cast<double>(waves * ceil_div(length, packed ? 256 : 128)) * stage + (blocks > 1 ? 1200.0 : 0.0);
       if (best && time >= least) continue;
       least = time;
-      best =
-          DequantPlan{.form = number,
-                        .tokens = *tokens,
-                        .rounds = 0,
-                        .batch = 0,
-                        .grid = static_cast<unsigned>(tiles * blocks),
-                        .block = static_cast<unsigned>(split_k_threads(*tokens, packed)),
-                        .shared_bytes = static_cast<unsigned>(split_k_shared_bytes(share, *tokens, packed, chains, blocks)),
-                        .blocks = blocks,
-                        .share = share};
+      best = DequantPlan{
+          .form = number,
+          .tokens = *tokens,
+          .rounds = 0,
+          .batch = 0,
+          .grid = static_cast<unsigned>(tiles * blocks),
+          .block = static_cast<unsigned>(split_k_threads(*tokens, packed)),
+          .shared_bytes = static_cast<unsigned>(split_k_shared_bytes(share, *tokens, packed, chains, blocks)),
+          .blocks = blocks,
+          .share = share};
     }
   }
   return best;
@@ -362,14 +365,15 @@ std::optional<DequantPlan> plan_split_k(const ScaledProblem& s, int number, cons
 std::optional<DequantPlan> plan_w8a16(const ScaledProblem& s, int number, const MatmulChip& chip) {
   constexpr int64_t kMinRows = 8, kManyColumns = 32, kMostTiles = int64_t{1} << 30;
   constexpr int64_t kNarrowRows = 64, kAhead = 1024, kAheadOfMany = 512;  // bytes
-  constexpr double kStart = 5.0;                                       // microseconds
+  constexpr double kStart = 5.0;                                          // microseconds
   if (chip.sm_major != 9 || kForms[number].group != 0) return std::nullopt;
   std::optional<DequantPlan> best;
   std::pair<int64_t, int64_t> least = {};
   int64_t least_time = 0;
   for (int i = 0; i < static_cast<int>(std::size(kW8A16Instances)); ++i) {
     const W8A16Instance& instance = kW8A16Instances[i];
-    const int columns = instance.columns, chains = instance.chains, warpgroup_rows = W8A16Tiling::warpgroup_rows(chains);
+    const int columns = instance.columns, chains = instance.chains,
+              warpgroup_rows = W8A16Tiling::warpgroup_rows(chains);
     if (columns < std::min(s.m, kManyColumns) || (best && columns != best->tokens && s.m <= best->tokens)) continue;
     const int64_t token_tiles = ceil_div(s.m, columns),
                   least_tiles = ceil_div(s.n, int64_t{instance.warpgroups} * warpgroup_rows);
@@ -389,7 +393,8 @@ std::optional<DequantPlan> plan_w8a16(const ScaledProblem& s, int number, const 
     const int64_t time = work.first * work.second * instance.stage_time;
     if (best && (columns == best->tokens ? work >= least : time >= least_time)) continue;
     tiling.ahead = static_cast<int>(std::min(s.k, rows <= kNarrowRows ? kAhead : kAheadOfMany));
-    for (tiling.ways = std::min({W8A16Tiling::kMaxWays, instance.warpgroups / tiling.warpgroups, tiling.fills});; --tiling.ways) {
+    for (tiling.ways = std::min({W8A16Tiling::kMaxWays, instance.warpgroups / tiling.warpgroups, tiling.fills});;
+         --tiling.ways) {
       const int room = chip.shared_per_block - W8A16Tiling::kExtraBytes - tiling.handed_bytes(columns);
       tiling.stages = std::min(W8A16Tiling::kMaxStages, room / tiling.stage_bytes(columns, chains)) / tiling.ways;
       if (tiling.stages >= instance.stages || tiling.ways == 1) break;
@@ -398,16 +403,16 @@ std::optional<DequantPlan> plan_w8a16(const ScaledProblem& s, int number, const 
     least = work;
     least_time = time;
     best = DequantPlan{.form = number,
-                         .tokens = columns,
-                         .rounds = 0,
-                         .batch = 0,
-                         .grid = static_cast<unsigned>(std::min<int64_t>(tiles, chip.sm_count)),
-                         .block = static_cast<unsigned>(tiling.threads()),
-                         .shared_bytes = static_cast<unsigned>(tiling.shared_bytes(columns, chains)),
-                         .overlaps = should_overlap(tiles, chip.sm_count),
-                         .instance = i,
-                         .tiling = tiling,
-                         .time_us = static_cast<double>(time) / 100.0 + kStart};
+                       .tokens = columns,
+                       .rounds = 0,
+                       .batch = 0,
+                       .grid = static_cast<unsigned>(std::min<int64_t>(tiles, chip.sm_count)),
+                       .block = static_cast<unsigned>(tiling.threads()),
+                       .shared_bytes = static_cast<unsigned>(tiling.shared_bytes(columns, chains)),
+                       .overlaps = should_overlap(tiles, chip.sm_count),
+                       .instance = i,
+                       .tiling = tiling,
+                       .time_us = static_cast<double>(time) / 100.0 + kStart};
   }
   return best;
 }
@@ -441,10 +446,9 @@ void launch_w8a16(const ScaledProduct& p, const DequantPlan& plan) {
       read_if(p.b.scale), read_if(p.bias), read_if(p.out_scale), s, plan.tiling);
 }
 
-/// dequant_gemm_sm90 in place of `plan`, where that is faster: instead of dequant_gemm_sm80, but for up to 16 rows by so
-/// many weights that it fills the chip twice, and of w8a16_sm90 by their models.
-std::optional<DequantGemmPlan> plan_dequant(const ScaledProduct& p, const DequantPlan& plan,
-                                            const MatmulChip& chip) {
+/// dequant_gemm_sm90 in place of `plan`, where that is faster: instead of dequant_gemm_sm80, but for up to 16 rows by
+/// so many weights that it fills the chip twice, and of w8a16_sm90 by their models.
+std::optional<DequantGemmPlan> plan_dequant(const ScaledProduct& p, const DequantPlan& plan, const MatmulChip& chip) {
   const ScaledProblem& s = p.problem;
   const Form& form = kForms[plan.form];
   const bool forward = (s.n == 1 || s.b.row > 0) && (s.m == 1 || s.a.row > 0);
@@ -515,12 +519,12 @@ std::optional<DequantPlan> plan_dequant_kernel(const ScaledProduct& p, const Mat
   const int64_t blocks = ceil_div(s.m, tokens) * ceil_div(s.n, kDequantGemm80Rows);
   if (blocks > kMax) return std::nullopt;
   return DequantPlan{.form = number,
-                       .tokens = tokens,
-                       .rounds = 0,
-                       .batch = 0,
-                       .grid = static_cast<unsigned>(blocks),
-                       .block = kDequantGemm80Threads,
-                       .shared_bytes = static_cast<unsigned>(gemm_sm80_shared_bytes(form, tokens))};
+                     .tokens = tokens,
+                     .rounds = 0,
+                     .batch = 0,
+                     .grid = static_cast<unsigned>(blocks),
+                     .block = kDequantGemm80Threads,
+                     .shared_bytes = static_cast<unsigned>(gemm_sm80_shared_bytes(form, tokens))};
 }
 
 std::optional<std::string> explain_dequant_kernel(const ScaledProduct& p, bool one_order) {

@@ -27,9 +27,9 @@ struct DequantPlan {
   bool overlaps = false;               // as in LaunchConfig
   bool ordered = false;                // one row with the sums of several
   int blocks = 0;                      // of a cluster of group_scaled_split_k_sm90; 0: another kernel
-  SplitKShare share = {};                 // group_scaled_split_k_sm90
+  SplitKShare share = {};              // group_scaled_split_k_sm90
   int instance = -1;                   // of w8a16_sm90; -1: another kernel
-  W8A16Tiling tiling = {};                 // w8a16_sm90
+  W8A16Tiling tiling = {};             // w8a16_sm90
   double time_us = 0.0;                // w8a16_sm90 by 32 rows and more: by a model of an H200
 };
 

@@ -13,8 +13,8 @@
 namespace gpukit {
 namespace {
 
-using cuda::MatmulChip;
 using cuda::DequantPlan;
+using cuda::MatmulChip;
 using cuda::plan_dequant_kernel;
 using testing::kCpu;
 
@@ -24,7 +24,7 @@ constexpr MatmulChip kHopper = {132, 232448, 9}, kAda = {128, 101376, 8}, kBlack
 ScaledProduct product(DType x, DType w, int64_t n, int64_t k, int64_t group, bool zero = false, int64_t rows = 1) {
   const auto operand = [](const Quantized& q, const CodeShape& shape) {
     ScaledOperand o = {};
-    o.code = code_of("test", "codes", q.data.dtype());
+    o.code = code_of("test", "values", q.data.dtype());
     o.row = q.data.strides()[0], o.k = q.data.strides()[1];
     o.has_scale = q.scale.defined() ? 1 : 0;
     if (q.scale.defined()) o.scale = scale_layout("test", "scale", q.scale, shape, false);
@@ -158,7 +158,8 @@ TEST(DequantKernel, ThreadsOfE2m1FollowFromK) {
       for (int64_t n : {1, 300, 29568})
         for (int sms : {132, 1}) {
           const MatmulChip chip = {sms, kHopper.shared_per_block, kHopper.sm_major};
-          const auto plan = plan_dequant_kernel(product(DType::bfloat16, DType::float4_e2m1, n, row.k, group), chip, false);
+          const auto plan =
+              plan_dequant_kernel(product(DType::bfloat16, DType::float4_e2m1, n, row.k, group), chip, false);
           EXPECT_EQ(plan->tokens, 1);
           EXPECT_EQ(plan->block, row.threads) << row.k;
           EXPECT_EQ(plan->rounds, row.rounds) << row.k;
@@ -258,13 +259,13 @@ TEST(DequantKernel, MoreRowsTakeTiles) {
       EXPECT_LE(plan.shared_bytes, static_cast<unsigned>(chip.shared_per_block));
     }
   }
-  // Two rows of codes go elsewhere.
+  // Two rows of quantised values go elsewhere.
   p = product(DType::float8_e4m3, DType::float8_e4m3, 300, 640, 0);
   p.problem.m = 2;
   EXPECT_FALSE(planned(p));
   p.problem.m = 1;
   EXPECT_FALSE(plan_dequant_kernel(p, kHopper, true).has_value());
-  // 64 rows of packed codes at once need more than a small chip has.
+  // 64 rows of packed quantised values at once need more than a small chip has.
   p = product(DType::bfloat16, DType::int4, 300, 640, 32);
   p.problem.m = 64;
   EXPECT_EQ(plan_dequant_kernel(p, kHopper, false)->tokens, 64);
@@ -272,7 +273,8 @@ TEST(DequantKernel, MoreRowsTakeTiles) {
   EXPECT_EQ(plan_dequant_kernel(p, kAda, false)->grid, 5u * 4);
 }
 
-/// group_scaled_split_k_sm90: up to 32 rows by 8 bits whose scales change along k on sm_90, and one row where there is to be one order.
+/// group_scaled_split_k_sm90: up to 32 rows by 8 bits whose scales change along k on sm_90, and one row where there is
+/// to be one order.
 TEST(DequantKernel, FewRowsTakeClusters) {
   ScaledProduct p = product(DType::float16, DType::float8_e4m3, 4096, 14336, 128, false, 128);
   struct Row {

@@ -1,4 +1,4 @@
-// Codes of weights to the 16-bit floats that the tensor cores multiply. Every conversion here is exact.
+// Quantised values of weights to the 16-bit floats that the tensor cores multiply. Every conversion here is exact.
 //
 // A step is 16 of k. A lane of a quad holds the same 4 of these for the weights and for the tokens; which 4, and in
 // which pairs, is free, because a product of fragments adds the 16 products of a step at once.
@@ -7,8 +7,8 @@
 
 namespace gpukit {
 
-/// Two codes to a byte, the even k in the low nibble: two's complement, and floats of 2 bits of exponent and 1 of
-/// mantissa.
+/// Two quantised values to a byte, the even k in the low nibble: two's complement, and floats of 2 bits of exponent and
+/// 1 of mantissa.
 struct packed_int4 {
   uint8_t bits;
 };
@@ -117,7 +117,7 @@ GPUKIT_DEVICE uint32_t merge_bits(uint32_t a, uint32_t b) {
   return (a & kMask) | (b & kOther);
 }
 
-/// Two codes of e4m3, in bytes `kFirst` and the next, as a pair of half.
+/// Two quantised values of e4m3, in bytes `kFirst` and the next, as a pair of half.
 template <int kFirst>
 GPUKIT_DEVICE uint32_t e4m3_to_half(uint32_t word) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
@@ -129,7 +129,7 @@ GPUKIT_DEVICE uint32_t e4m3_to_half(uint32_t word) {
     asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; cvt.rn.f16x2.e4m3x2 %0, high;}" : "=r"(r) : "r"(word));
   return r;
 #else
-  const uint32_t v = pick_bytes(word, 0, kFirst == 0 ? 0x1404 : 0x3424);  // the codes in the high bytes
+  const uint32_t v = pick_bytes(word, 0, kFirst == 0 ? 0x1404 : 0x3424);  // the quantised values in the high bytes
   const uint32_t number = PairMath<half>::multiply(merge_bits<0x3f803f80u, 0x80008000u>(v >> 1, v), 0x5c005c00u);
   const uint32_t nan = ((v & 0x7f007f00u) + 0x01000100u) >> 15 & 0x00010001u;
   return number | nan * 0x7fffu;
@@ -147,8 +147,9 @@ GPUKIT_DEVICE uint32_t from_half_pair<bfloat16>(uint32_t pair) {
                                   to_float(half{static_cast<uint16_t>(pair >> 16)}));
 }
 
-/// Weights<W, T>: codes of type W as numbers of type T. `kSteps` steps of k lie in 32 bytes of a row. decode() gives
-/// the two registers of one lane's 4 numbers of a step, pair() that of the two codes in the low half of a word.
+/// Weights<W, T>: quantised values of type W as numbers of type T. `kSteps` steps of k lie in 32 bytes of a row.
+/// decode() gives the two registers of one lane's 4 numbers of a step, pair() that of the two quantised values in the
+/// low half of a word.
 template <typename W, typename T>
 struct Weights;
 
@@ -156,7 +157,7 @@ struct Weights;
 template <typename T>
 struct Weights<float8_e4m3, T> {
   static constexpr int kSteps = 2;
-  static GPUKIT_DEVICE uint32_t pair(uint32_t codes) { return from_half_pair<T>(e4m3_to_half<0>(codes)); }
+  static GPUKIT_DEVICE uint32_t pair(uint32_t values) { return from_half_pair<T>(e4m3_to_half<0>(values)); }
   static GPUKIT_DEVICE void decode(uint32_t& low, uint32_t& high, uint32_t word) {
     low = from_half_pair<T>(e4m3_to_half<0>(word));
     high = from_half_pair<T>(e4m3_to_half<2>(word));
@@ -165,8 +166,8 @@ struct Weights<float8_e4m3, T> {
 template <>
 struct Weights<int8_t, half> {
   static constexpr int kSteps = 2;
-  static GPUKIT_DEVICE uint32_t pair(uint32_t codes) {
-    return PairMath<half>::add(pick_bytes(codes ^ 0x8080u, 0x64646464u, 0x4140), 0xe480e480u);
+  static GPUKIT_DEVICE uint32_t pair(uint32_t values) {
+    return PairMath<half>::add(pick_bytes(values ^ 0x8080u, 0x64646464u, 0x4140), 0xe480e480u);
   }
   static GPUKIT_DEVICE void decode(uint32_t& low, uint32_t& high, uint32_t word) {
     const uint32_t shifted = word ^ 0x80808080u;  // v + 128, the last bits of the number 1152 + v
@@ -181,7 +182,7 @@ struct Weights<int8_t, bfloat16> {
   static GPUKIT_DEVICE uint32_t number(uint32_t v) {
     return PairMath<bfloat16>::add(and_or<0x007f007fu, 0x43004300u>(v), and_or<0x00800080u, 0xc300c300u>(v));
   }
-  static GPUKIT_DEVICE uint32_t pair(uint32_t codes) { return number(pick_bytes(codes, 0, 0x4140)); }
+  static GPUKIT_DEVICE uint32_t pair(uint32_t values) { return number(pick_bytes(values, 0, 0x4140)); }
   static GPUKIT_DEVICE void decode(uint32_t& low, uint32_t& high, uint32_t word) {
     low = number(pick_bytes(word, 0, 0x4140));
     high = number(pick_bytes(word, 0, 0x4342));
@@ -257,9 +258,9 @@ struct E2m1<bfloat16> {
 template <typename T>
 struct Weights<packed_e2m1, T> {
   static constexpr int kSteps = 4;
-  /// What decode() multiplies with, from the two lowest codes of e4m3.
-  static GPUKIT_DEVICE void scales(uint32_t (&to)[2], uint32_t codes) {
-    const uint32_t both = e4m3_to_half<0>(codes);
+  /// What decode() multiplies with, from the two lowest quantised values of e4m3.
+  static GPUKIT_DEVICE void scales(uint32_t (&to)[2], uint32_t values) {
+    const uint32_t both = e4m3_to_half<0>(values);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const float v = to_float(half{static_cast<uint16_t>(both >> (16 * i))}) * E2m1<T>::kScale;
@@ -278,8 +279,8 @@ struct Weights<packed_e2m1, T> {
   }
 };
 
-/// A word of 8 packed codes belongs to two steps of 16, which lanes t and t ^ 2 share by swapping halves. Lane t then
-/// has quarter (t & 1) * 2 + t / 2 of both steps, in the order of nibbles that decode() takes.
+/// A word of 8 packed quantised values belongs to two steps of 16, which lanes t and t ^ 2 share by swapping halves.
+/// Lane t then has quarter (t & 1) * 2 + t / 2 of both steps, in the order of nibbles that decode() takes.
 GPUKIT_DEVICE uint32_t share_packed(uint32_t word) {
   const uint32_t other = __shfl_xor_sync(0xffffffffu, word, 2);
   return pick_bytes(word, other, (threadIdx.x & 2) == 0 ? 0x5140u : 0x3726u);

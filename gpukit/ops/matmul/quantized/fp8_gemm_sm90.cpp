@@ -49,10 +49,11 @@ std::vector<jit::KernelSet> make_swap_ab_sets(bool blocked) {
   for (const int columns : kGemm90SwapABColumns)
     for (const char* out : kOutTypes)
       if (!blocked || columns <= kSwapABRowsOfBlocks)
-        sets.emplace_back("gpukit/ops/matmul/dense/gemm_sm90_swap_ab.cuh",
-                          std::vector{std::string(blocked ? "gpukit::gemm90_swap_ab_blocks" : "gpukit::gemm90_swap_ab_scaled") +
-                                      "<{T}, " + out + ", " + std::to_string(columns) + ">"},
-                          std::vector{DType::float8_e4m3, DType::float8_e5m2}, std::vector<std::string>{"90a"});
+        sets.emplace_back(
+            "gpukit/ops/matmul/dense/gemm_sm90_swap_ab.cuh",
+            std::vector{std::string(blocked ? "gpukit::gemm90_swap_ab_blocks" : "gpukit::gemm90_swap_ab_scaled") +
+                        "<{T}, " + out + ", " + std::to_string(columns) + ">"},
+            std::vector{DType::float8_e4m3, DType::float8_e5m2}, std::vector<std::string>{"90a"});
   return sets;
 }
 const std::vector<jit::KernelSet> swap_ab_sets = make_swap_ab_sets(false), swap_ab_block_sets = make_swap_ab_sets(true);
@@ -105,8 +106,8 @@ void launch_swap_ab(const ScaledProduct& p, int out, bool blocked, const Gemm90E
   const jit::Boxes rows{read(p.a.data), row_boxes(dtype, s.k, s.m, s.a.row, slice, static_cast<int>(s.m))};
   const Gemm90Problem problem = problem_of(s.n, s.m, s.k, swap_ab.tiles, 1, s.out_m);
   const auto launch = [&](const auto&... more) {
-    jit::launch(set.get(0, dtype), p.out.device(), config, weights, rows, write(p.out), read(p.b.data), problem, swap_ab,
-                more...);
+    jit::launch(set.get(0, dtype), p.out.device(), config, weights, rows, write(p.out), read(p.b.data), problem,
+                swap_ab, more...);
   };
   if (blocked)
     launch(read(p.a.scale), read(p.b.scale), s.a.scale.row, s.b.scale.row);

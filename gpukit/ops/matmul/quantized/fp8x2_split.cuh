@@ -1,4 +1,4 @@
-// A chain of 128 numbers of bfloat16 as two codes of e4m3 each, for w8a16_fp8x2_sm90.
+// A chain of 128 numbers of bfloat16 as two quantised values of e4m3 each, for w8a16_fp8x2_sm90.
 #pragma once
 #include "gpukit/ops/matmul/quantized/dequantise.cuh"
 
@@ -26,7 +26,7 @@ GPUKIT_DEVICE uint32_t cut_to_e4m3(const uint32_t (&pairs)[2], const uint32_t (&
 template <int kApart>
 struct SplitChain {
   uint32_t pairs[4][4], power;
-  uint32_t factor;  // what sums of its codes are multiplied by, as a float
+  uint32_t factor;  // what sums of its quantised values are multiplied by, as a float
 
   /// Brings the largest of each token below 256, times 2^-120.
   GPUKIT_DEVICE void scale() {
@@ -55,7 +55,7 @@ struct SplitChain {
     power = static_cast<uint32_t>(141 - exponent) * 0x800080u;
   }
 
-  /// The two codes of each of 16 numbers.
+  /// The two quantised values of each of 16 numbers.
   GPUKIT_DEVICE void split(int half, uint32_t (&first)[4], uint32_t (&second)[4]) const {
     constexpr uint32_t kSixteen = 0x41804180u;
     using Math = PairMath<bfloat16>;

@@ -5,11 +5,11 @@
 
 namespace gpukit {
 
-/// Tokens `first` to `last` of x as codes [groups of 8, 16, k], the first codes of eight tokens and then their second
-/// ones, and factors [k / 128, padded]; zeros for tokens that are not there. `row`: of x. Grid (padded / 8,
-/// ceil(k / 128 / warps)).
+/// Tokens `first` to `last` of x as quantised values [groups of 8, 16, k], the first quantised values of eight tokens
+/// and then their second ones, and factors [k / 128, padded]; zeros for tokens that are not there. `row`: of x. Grid
+/// (padded / 8, ceil(k / 128 / warps)).
 template <typename X>
-__global__ void split_rows(uint8_t* codes, uint32_t* factors, const X* x, int first, int last, int64_t row, int k,
+__global__ void split_rows(uint8_t* values, uint32_t* factors, const X* x, int first, int last, int64_t row, int k,
                            int padded) {
   let_next_start();
   const int lane = static_cast<int>(threadIdx.x) % 32, token = lane % 8, quarter = lane / 8;
@@ -34,7 +34,7 @@ __global__ void split_rows(uint8_t* codes, uint32_t* factors, const X* x, int fi
   for (int h = 0; h < 2; ++h) {
     uint32_t high[4], low[4];
     chain.split(h, high, low);
-    uint8_t* const to = codes + (int64_t{group} * 16 + token) * k + column + h * 16;
+    uint8_t* const to = values + (int64_t{group} * 16 + token) * k + column + h * 16;
     *reinterpret_cast<uint4*>(to) = {high[0], high[1], high[2], high[3]};
     *reinterpret_cast<uint4*>(to + int64_t{8} * k) = {low[0], low[1], low[2], low[3]};
   }

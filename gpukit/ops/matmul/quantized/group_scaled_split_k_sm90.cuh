@@ -1,5 +1,5 @@
-// group_scaled_split_k_sm90: products of up to kTokens tokens by weights of 8 or 4 bits whose scales change along k, at the speed of
-// memory (sm_90a), ended as scaled_matmul does. The order of sums is that of dequant_gemm_sm80.
+// group_scaled_split_k_sm90: products of up to kTokens tokens by weights of 8 or 4 bits whose scales change along k, at
+// the speed of memory (sm_90a), ended as scaled_matmul does. The order of sums is that of dequant_gemm_sm80.
 //
 // A cluster of kBlocks blocks has `rows` rows of w. Its blocks take the chains of k in turn, `split` of them side by
 // side, so that many warps have work however few rows there are. The copy engine brings 128 bytes of every row, and the
@@ -86,14 +86,15 @@ struct SplitKRing {
   }
 };
 
-/// Grid: kBlocks ceil(n / share.rows). Block: split_k_threads. Shared bytes: split_k_shared_bytes. `w` maps the bytes of the
-/// weights in boxes of 128 by share.rows, `x` the tokens in boxes of 64 by kTokens, both swizzled. `s` has at most
-/// kTokens rows of a; else as in dequant_gemm_sm80.
+/// Grid: kBlocks ceil(n / share.rows). Block: split_k_threads. Shared bytes: split_k_shared_bytes. `w` maps the bytes
+/// of the weights in boxes of 128 by share.rows, `x` the tokens in boxes of 64 by kTokens, both swizzled. `s` has at
+/// most kTokens rows of a; else as in dequant_gemm_sm80.
 template <typename W, typename X, int kTokens, int kGroup, bool kZero, int kBlocks>
 __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(split_k_threads(kTokens, is_packed_code<W>), 1)
-    group_scaled_split_k_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out, const void* x_scale,
-              const void* scale, const int8_t* zero, const float* tensor_scale, const void* bias,
-              const float* out_scale, const __grid_constant__ ScaledProblem s, const SplitKShare share) {
+    group_scaled_split_k_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
+                              const void* x_scale, const void* scale, const int8_t* zero, const float* tensor_scale,
+                              const void* bias, const float* out_scale, const __grid_constant__ ScaledProblem s,
+                              const SplitKShare share) {
   using Format = Weights<W, X>;
   constexpr bool kPacked = is_packed_code<W>, kPromote = !is_e2m1<W>;
   constexpr int kSteps = Format::kSteps, kStageK = 64 * kSteps, kColumnTiles = kTokens / 8;

@@ -1,4 +1,5 @@
-// What changes along k beside the codes: scales and zero points of the two weights that a quad of lanes multiplies.
+// What changes along k beside the quantised values: scales and zero points of the two weights that a quad of lanes
+// multiplies.
 #pragma once
 #include "gpukit/ops/matmul/plan/scaled_problem.cuh"
 #include "gpukit/ops/matmul/quantized/dequantise.cuh"
@@ -24,16 +25,16 @@ GPUKIT_DEVICE uint32_t decode_byte(packed_e2m1, uint32_t byte, uint32_t with) {
 }
 
 /// Those of kLoop of k for rows g and g + 8 of a warp, spread over the four lanes of a quad: of kCount groups each, or
-/// words of four codes. Fetched early; settle() makes what get() and with() hand out.
+/// words of four quantised values. Fetched early; settle() makes what get() and with() hand out.
 template <typename W, typename T, int kGroup, bool kZero, int kLoop>
 struct GroupScales {
-  static constexpr bool kCodes = is_e2m1<W>;
-  static constexpr int kWordK = kCodes ? 4 * kGroup : kGroup;
-  static constexpr int kCount = kLoop / kWordK;                   // words of a row: 1, 2 or 4
-  static constexpr int kEach = kCount == 4 ? 2 : 1;               // of a lane
-  static constexpr int kRowShift = is_int4<W> || kCodes ? 0 : 7;  // weights that share a scale
+  static constexpr bool kFloat8Scales = is_e2m1<W>;
+  static constexpr int kWordK = kFloat8Scales ? 4 * kGroup : kGroup;
+  static constexpr int kCount = kLoop / kWordK;                          // words of a row: 1, 2 or 4
+  static constexpr int kEach = kCount == 4 ? 2 : 1;                      // of a lane
+  static constexpr int kRowShift = is_int4<W> || kFloat8Scales ? 0 : 7;  // weights that share a scale
   uint32_t words[kEach];
-  uint32_t more[kCodes || kZero ? 2 : 1];  // zero points; the second pair of scales
+  uint32_t more[kFloat8Scales || kZero ? 2 : 1];  // zero points; the second pair of scales
 
   /// `row`: of the warp's first weight. Words past the end of k are zeros.
   GPUKIT_DEVICE void fetch(const void* scale, const int8_t* zero, const ScaledProblem& s, int64_t row, int k) {
@@ -45,7 +46,7 @@ struct GroupScales {
       const int64_t mine = min(row + lane / 4 + half * 8, s.n - 1) >> kRowShift;
       const int group = k / kWordK + word;
       const bool inside = group * kWordK < s.k;
-      if constexpr (kCodes) {
+      if constexpr (kFloat8Scales) {
         words[j] = inside ? __ldg(static_cast<const uint32_t*>(scale) + mine * (s.b.scale.row / 4) + group) : 0u;
       } else {
         words[j] = inside ? __ldg(static_cast<const uint32_t*>(scale) + mine * s.b.scale.row + group) : 0u;
@@ -55,11 +56,11 @@ struct GroupScales {
   }
   /// What was fetched, as it is used: pairs of scales, or what the decoding adds.
   GPUKIT_DEVICE void settle() {
-    if constexpr (kCodes) {
-      const uint32_t codes = words[0];
+    if constexpr (kFloat8Scales) {
+      const uint32_t scales = words[0];
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
-        const uint32_t both = e4m3_to_half<0>(codes >> (16 * j));
+        const uint32_t both = e4m3_to_half<0>(scales >> (16 * j));
         const float low = to_float(half{static_cast<uint16_t>(both)}) * E2m1<T>::kScale;
         const float high = to_float(half{static_cast<uint16_t>(both >> 16)}) * E2m1<T>::kScale;
         (j == 0 ? words[0] : more[1]) = PairMath<T>::pack(low, high);
@@ -77,11 +78,11 @@ struct GroupScales {
   }
   /// What decode_byte takes for the 64 of k at `unit`, at each of its four steps.
   GPUKIT_DEVICE void with(uint32_t (&to)[4], int half, int unit) const {
-    if constexpr (kCodes && kGroup == 16) {
+    if constexpr (kFloat8Scales && kGroup == 16) {
       const uint32_t pairs[2] = {of_lane(words[0], half * 2 + unit), of_lane(more[1], half * 2 + unit)};
 #pragma unroll
       for (int q = 0; q < 4; ++q) to[q] = pick_bytes(pairs[q / 2], 0, q % 2 == 0 ? 0x1010 : 0x3232);
-    } else if constexpr (kCodes) {
+    } else if constexpr (kFloat8Scales) {
       const uint32_t pair = of_lane(unit == 0 ? words[0] : more[1], half * 2);
 #pragma unroll
       for (int q = 0; q < 4; ++q) to[q] = pick_bytes(pair, 0, q / 2 == 0 ? 0x1010 : 0x3232);

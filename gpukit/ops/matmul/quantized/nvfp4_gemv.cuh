@@ -117,14 +117,14 @@ struct E2m1Tile {
   /// overwrite the tile.
   template <int kChunks, typename Refill>
   static GPUKIT_DEVICE void multiply(float (&sums)[2], uint32_t at, uint32_t x_from, const Refill& refill) {
-    constexpr int kCodes = kChunks * 32 / kGroup;  // of a lane's runs in a row
+    constexpr int kScales = kChunks * 32 / kGroup;  // of a lane's runs in a row
     const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
     const uint32_t weights = g * 128 + (t * (kChunks * 16) ^ (g % 2 * kOdd));
-    uint32_t codes[2];
+    uint32_t scales[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const uint32_t from = at + kScalesAt + (g + r * 8) * kRowScales + t * kCodes;
-      codes[r] = kCodes == 4 ? load_word(from) : kCodes == 2 ? load_short(from) : load_shared_byte(from);
+      const uint32_t from = at + kScalesAt + (g + r * 8) * kRowScales + t * kScales;
+      scales[r] = kScales == 4 ? load_word(from) : kScales == 2 ? load_short(from) : load_shared_byte(from);
     }
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
@@ -149,7 +149,7 @@ struct E2m1Tile {
       }
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const uint32_t both = e4m3_to_half<0>(codes[r] >> (c * 32 / kGroup * 8));
+        const uint32_t both = e4m3_to_half<0>(scales[r] >> (c * 32 / kGroup * 8));
         const float low = to_float(half{static_cast<uint16_t>(both)});
         const float high = kGroup == 16 ? to_float(half{static_cast<uint16_t>(both >> 16)}) : low;
         sums[r] = __fmaf_rn(low, runs[0][2 * r], sums[r]);
@@ -167,8 +167,8 @@ struct E2m1Tile {
 template <typename X, int kGroup>
 __global__ void __launch_bounds__(kNvfp4GemvWarps * 32, 1)
     nvfp4_gemv(void* out, const X* x, const void* x_scale, const packed_e2m1* w, const void* scale, const int8_t*,
-              const float* tensor_scale, const void* bias, const float* out_scale,
-              const __grid_constant__ ScaledProblem s, const __grid_constant__ Nvfp4GemvShare rows) {
+               const float* tensor_scale, const void* bias, const float* out_scale,
+               const __grid_constant__ ScaledProblem s, const __grid_constant__ Nvfp4GemvShare rows) {
   static_assert(kGroup == 16 || kGroup == 32, "blocks of 16 or 32");
   using Tile = E2m1Tile<X, kGroup>;
   constexpr int kRows = kNvfp4GemvRows, kStages = kNvfp4GemvStages, kStageBytes = nvfp4_gemv_stage_bytes(kGroup);

@@ -61,13 +61,14 @@ bool takes_fp8x2(const ScaledProduct& p, const MatmulChip& chip) {
   return rows_lie_well(p.a.data, s.a, s.m) && rows_lie_well(p.b.data, s.b, s.n);
 }
 
-/// Where a call has what split_rows makes of some rows: codes of `code_rows` rows, then factors.
+/// Where a call has what split_rows makes of some rows: quantised values of `value_rows` rows, then factors.
 struct Fp8x2Workspace {
-  int64_t code_rows, factors_at, bytes;
+  int64_t value_rows, factors_at, bytes;
 };
 Fp8x2Workspace workspace_of(const Fp8x2Plan& plan, int64_t k) {
-  const int64_t code_rows = ceil_div(plan.step, Fp8x2Tiling::kGroup) * 2 * Fp8x2Tiling::kGroup, factors_at = code_rows * k;
-  return {code_rows, factors_at, factors_at + int64_t{plan.tiling.chains} * plan.tiling.padded * 4};
+  const int64_t value_rows = ceil_div(plan.step, Fp8x2Tiling::kGroup) * 2 * Fp8x2Tiling::kGroup,
+                factors_at = value_rows * k;
+  return {value_rows, factors_at, factors_at + int64_t{plan.tiling.chains} * plan.tiling.padded * 4};
 }
 
 /// Tokens in so many groups: both halves of a chain of each.
@@ -154,7 +155,7 @@ std::optional<Fp8x2Plan> plan_fp8x2(const ScaledProduct& product, const MatmulCh
   const ScaledProblem& s = product.problem;
   if (!takes_fp8x2(product, chip)) return std::nullopt;
   constexpr int64_t kStep = Fp8x2Tiling::kMaxTokens;
-  const int64_t row_bytes = 2 * s.k + s.k / Fp8x2Tiling::kChain * 4;  // of codes and factors
+  const int64_t row_bytes = 2 * s.k + s.k / Fp8x2Tiling::kChain * 4;  // of quantised values and factors
   const int64_t fit = kMaxRoomBytes / row_bytes / kStep * kStep;
   const bool whole = s.m <= kWholeRows || !room || fit == 0;
   const int64_t m = whole ? s.m : std::min(s.m, fit);
@@ -171,9 +172,7 @@ std::optional<Fp8x2Plan> plan_fp8x2(const ScaledProduct& product, const MatmulCh
   return best;
 }
 
-bool has_fp8x2_plan(const ScaledProduct& product) {
-  return plan_fp8x2(product, chip_of(product), true).has_value();
-}
+bool has_fp8x2_plan(const ScaledProduct& product) { return plan_fp8x2(product, chip_of(product), true).has_value(); }
 
 bool launch_fp8x2(const ScaledProduct& product) {
   const ScaledProblem& s = product.problem;
@@ -210,7 +209,7 @@ bool launch_fp8x2(const ScaledProduct& product) {
     return true;
   }
   constexpr int kWarps = 4;
-  const auto [code_rows, factors_at, bytes] = workspace_of(*plan, s.k);
+  const auto [value_rows, factors_at, bytes] = workspace_of(*plan, s.k);
   const Array factors(room.storage(), DType::float32, {(bytes - factors_at) / 4}, {1},
                       room.offset_bytes() + factors_at);
   for (int64_t first = 0; first < s.m; first += plan->step) {
@@ -223,7 +222,8 @@ bool launch_fp8x2(const ScaledProduct& product) {
                 write(room), write(factors), read(product.a.data), tiling.first, tiling.last, s.a.row,
                 static_cast<int>(s.k), tiling.padded);
     const int height = 2 * Fp8x2Tiling::kGroup * tiling.groups;
-    launch({read(room), row_boxes(DType::uint8, s.k, code_rows, s.k, Fp8x2Tiling::kChain, height)}, read(factors), tiling);
+    launch({read(room), row_boxes(DType::uint8, s.k, value_rows, s.k, Fp8x2Tiling::kChain, height)}, read(factors),
+           tiling);
   }
   return true;
 }

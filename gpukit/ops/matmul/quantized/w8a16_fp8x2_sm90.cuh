@@ -1,20 +1,20 @@
-// w8a16_fp8x2_sm90: tokens of bfloat16 by weights of float8_e4m3 whose scales do not change along k, to 16 bits (sm_90a).
-// Few tokens go nearly at the speed of memory.
+// w8a16_fp8x2_sm90: tokens of bfloat16 by weights of float8_e4m3 whose scales do not change along k, to 16 bits
+// (sm_90a). Few tokens go nearly at the speed of memory.
 //
-// The tensor cores take the codes of the weights as they are. A token is two codes instead: its chain of 128 is
-// multiplied by a power of two that brings the largest below 256; a number's first four bits are one code, the other
-// four times 16 the second. Both together are the number, but for what lies below 2^-14 of the chain's largest: that is
-// rounded to 2^-21 of it. The unit keeps some 14 bits of a sum; so each chain is summed from zero, and
-// (sum of the first codes + sum of the second / 16) / power of two is added to a float32 total.
+// The tensor cores take the quantised values of the weights as they are. A token is two quantised values instead: its
+// chain of 128 is multiplied by a power of two that brings the largest below 256; a number's first four bits are one
+// code, the other four times 16 the second. Both together are the number, but for what lies below 2^-14 of the chain's
+// largest: that is rounded to 2^-21 of it. The unit keeps some 14 bits of a sum; so each chain is summed from zero, and
+// (sum of the first quantised values + sum of the second / 16) / power of two is added to a float32 total.
 //
 // Chains in ascending order make a total for each eighth of the chains of a row, a piece; two pieces are a segment, and
 // the four segments are added in ascending order. Who adds them, and how many multiply beside each other, changes no
 // bits.
 //
 // A warp loads: the weights of a chain and its tokens make a stage. Warpgroups multiply. 64 rows are 8 tokens' first
-// codes, their second ones, and so on, so that a thread has both sums of its tokens. Its warp takes those tokens apart
-// as well, while the chain before is multiplied: as the tensor cores take such rows from a thread's registers, it is
-// the thread that has loaded the numbers who needs their codes.
+// quantised values, their second ones, and so on, so that a thread has both sums of its tokens. Its warp takes those
+// tokens apart as well, while the chain before is multiplied: as the tensor cores take such rows from a thread's
+// registers, it is the thread that has loaded the numbers who needs their quantised values.
 #pragma once
 #include "gpukit/ops/common/mma.cuh"
 #include "gpukit/ops/hopper/barrier.cuh"
@@ -31,7 +31,7 @@ namespace gpukit {
 
 /// A chain of eight tokens, taken apart: token_of_lane() in a thread.
 struct TakenTokens {
-  uint32_t codes[4][4];  // of 32 numbers at a time, as WgmmaTaken has them: first, second, first, second
+  uint32_t values[4][4];  // of 32 numbers at a time, as WgmmaTaken has them: first, second, first, second
   float factor;
 
   /// Neighbours have the same numbers in the same banks. Half a warp reads at a time: it has every other token.
@@ -59,8 +59,8 @@ struct TakenTokens {
       chain.split(h, first, second);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        codes[h * 2 + i / 2][i % 2 * 2] = first[i];
-        codes[h * 2 + i / 2][i % 2 * 2 + 1] = second[i];
+        values[h * 2 + i / 2][i % 2 * 2] = first[i];
+        values[h * 2 + i / 2][i % 2 * 2 + 1] = second[i];
       }
     }
   }
@@ -82,14 +82,14 @@ GPUKIT_DEVICE void store_floats(uint32_t shared, float first, float second) {
 }
 
 /// Grid: a cluster for each tile, or where that is one block, at most. Block: Fp8x2Form::kThreads. Shared bytes:
-/// p.shared_bytes(). `w` maps the codes in boxes of 128 by p.rows. `x` maps the tokens as (64, tokens, k / 64) in boxes
-/// of 64 by 8 p.groups by 2; or, not kWhole, what split_rows made of them in boxes of 128 by 16 p.groups, and
-/// token_factors are its factors. All are swizzled. `s`: 16-bit results; scales that do not change along k.
+/// p.shared_bytes(). `w` maps the quantised values in boxes of 128 by p.rows. `x` maps the tokens as (64, tokens, k /
+/// 64) in boxes of 64 by 8 p.groups by 2; or, not kWhole, what split_rows made of them in boxes of 128 by 16 p.groups,
+/// and token_factors are its factors. All are swizzled. `s`: 16-bit results; scales that do not change along k.
 template <int kColumns, int kBlocks, bool kWhole>
 __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(Fp8x2Form::kThreads, 1)
     w8a16_fp8x2_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
-                 const float* token_factors, const void* scale, const void* bias, const __grid_constant__ ScaledProblem s,
-                 const __grid_constant__ Fp8x2Tiling p) {
+                     const float* token_factors, const void* scale, const void* bias,
+                     const __grid_constant__ ScaledProblem s, const __grid_constant__ Fp8x2Tiling p) {
   constexpr Fp8x2Form kForm = {kColumns, kBlocks, kWhole};
   constexpr int kWays = kForm.ways(), kSets = kForm.sets(), kTotals = kColumns / 4;  // of a thread
   constexpr int kMultipliers = 8, kLoader = kMultipliers;                            // warps
@@ -179,7 +179,8 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(Fp8x2Form::kThreads, 1
             barrier_expect(landed + stage * 8, p.rows * 128 + of_tokens);
             tile_load(to, &w, landed + stage * 8, chain * Fp8x2Tiling::kChain, row, 0, once);
             if constexpr (!kWhole) {
-              tile_load(to + weight_bytes, &x, landed + stage * 8, chain * Fp8x2Tiling::kChain, (token - p.first) * 2, 0);
+              tile_load(to + weight_bytes, &x, landed + stage * 8, chain * Fp8x2Tiling::kChain, (token - p.first) * 2,
+                        0);
               copy_bytes(factors_of(stage), token_factors + int64_t{chain} * p.padded + (token - p.first),
                          p.groups * Fp8x2Tiling::kGroup * 4, landed + stage * 8);
             }
@@ -283,15 +284,15 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(Fp8x2Form::kThreads, 1
     const auto multiply = [&](float(&to)[kColumns / 2], [[maybe_unused]] const TakenTokens& taken) {
       barrier_wait(landed + stage * 8, phase);
       const uint32_t at = base + stage * stage_bytes;
-      const uint64_t codes = tile_descriptor(at, 16, 1024);
+      const uint64_t values = tile_descriptor(at, 16, 1024);
       [[maybe_unused]] const uint64_t tokens = tile_descriptor(at + weight_bytes + set * (64 * 128), 16, 1024);
       wgmma_fence();
 #pragma unroll
       for (int q = 0; q < 4; ++q) {
         if constexpr (kWhole)
-          WgmmaTaken<float8_e4m3, kColumns>::run(to, taken.codes[q], codes + q * 2, q);
+          WgmmaTaken<float8_e4m3, kColumns>::run(to, taken.values[q], values + q * 2, q);
         else
-          Wgmma<float8_e4m3, kColumns>::template run<0, 0>(to, tokens + q * 2, codes + q * 2, q);
+          Wgmma<float8_e4m3, kColumns>::template run<0, 0>(to, tokens + q * 2, values + q * 2, q);
       }
       wgmma_commit();
       if (++stage == ring + p.stages) stage = ring, phase ^= 1;
@@ -434,7 +435,8 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__(Fp8x2Form::kThreads, 1
     const auto end_tokens = [&](const auto& store) {
       uint32_t at = sums + warp * kPairs * kWarpPairBytes + lane * 8;
 #pragma unroll 1
-      for (int first = rank * Fp8x2Tiling::kGroup; first < here; first += kBlocks * Fp8x2Tiling::kGroup, at += kGroupBytes) {
+      for (int first = rank * Fp8x2Tiling::kGroup; first < here;
+           first += kBlocks * Fp8x2Tiling::kGroup, at += kGroupBytes) {
         const int token = first + lane_token;
         float2 kept[kPairs][kKept];
 #pragma unroll

@@ -13,7 +13,7 @@ struct Fp8x2Plan {
   int instance;  // of the table in w8a16_fp8x2_sm90.cpp
   Fp8x2Form form;
   Fp8x2Tiling tiling;  // of all rows, or of the first `step`
-  int64_t step;   // rows that are taken apart at a time
+  int64_t step;        // rows that are taken apart at a time
   unsigned grid, shared_bytes;
   bool overlaps;
 };

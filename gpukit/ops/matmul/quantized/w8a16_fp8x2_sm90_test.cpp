@@ -12,8 +12,8 @@
 namespace gpukit {
 namespace {
 
-using cuda::MatmulChip;
 using cuda::Fp8x2Plan;
+using cuda::MatmulChip;
 using cuda::plan_fp8x2;
 using testing::kCpu;
 
@@ -149,8 +149,8 @@ TEST(Fp8x2, FitsTheKernel) {
               EXPECT_EQ(plan.step, m);
               continue;
             }
-            const int64_t codes = ceil_div(plan.step, 8) * 16 * k, factors = int64_t{4} * p.chains * p.padded;
-            EXPECT_LE(codes + factors, cuda::kMaxRoomBytes);
+            const int64_t values = ceil_div(plan.step, 8) * 16 * k, factors = int64_t{4} * p.chains * p.padded;
+            EXPECT_LE(values + factors, cuda::kMaxRoomBytes);
             EXPECT_TRUE(plan.step == m || plan.step % form.tokens() == 0);
           }
 }

@@ -1,9 +1,10 @@
 // w8a16_sm90: tokens by weights of 8 bits whose scales do not change along k (sm_90a), few tokens nearly at the
 // speed of memory, ended as scaled_matmul does. The order of sums is that of sum_order.cuh.
 //
-// The frame is that of gemm90_swap_ab: the weights are the rows of a tile, as many as make the work of all multiprocessors
-// the same, and up to 128 tokens its columns. But the threads that multiply take the codes of the weights from shared
-// memory, and give them to the tensor cores as numbers in registers. The tokens stay as they come.
+// The frame is that of gemm90_swap_ab: the weights are the rows of a tile, as many as make the work of all
+// multiprocessors the same, and up to 128 tokens its columns. But the threads that multiply take the quantised values
+// of the weights from shared memory, and give them to the tensor cores as numbers in registers. The tokens stay as they
+// come.
 //
 // A product has 64 rows. Where a tile has so few weights that most of these would be empty, they are the same weights
 // at two places of k: two chains, side by side. The columns are then the tokens at both places, and half of the sums,
@@ -29,16 +30,16 @@ struct CodeOf {
   static constexpr Code value = kCode;
 };
 
-/// Grid: at most a block for each tile. Block: tiling.threads(). Shared bytes: tiling.shared_bytes(). `w` maps the bytes of
-/// the weights in boxes of 128 by tiling.rows, `x` the tokens in boxes of 64 by tiling.tokens, both swizzled. `s` has no
-/// scales that change along k; else as in dequant_gemm_sm80. kTaken: steps of k whose numbers a thread makes at once.
-/// kWarpgroups: as many as registers then allow. kLandings: 2 where the slices of a stage land apart, so that the first
-/// is multiplied while the next is on its way.
+/// Grid: at most a block for each tile. Block: tiling.threads(). Shared bytes: tiling.shared_bytes(). `w` maps the
+/// bytes of the weights in boxes of 128 by tiling.rows, `x` the tokens in boxes of 64 by tiling.tokens, both swizzled.
+/// `s` has no scales that change along k; else as in dequant_gemm_sm80. kTaken: steps of k whose numbers a thread makes
+/// at once. kWarpgroups: as many as registers then allow. kLandings: 2 where the slices of a stage land apart, so that
+/// the first is multiplied while the next is on its way.
 template <typename W, typename X, int Columns, int kChains, int kTaken, int kWarpgroups, int kLandings>
 __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
-    w8a16_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out,
-                     const void* x_scale, const void* scale, const void* bias, const float* out_scale,
-                     const __grid_constant__ ScaledProblem s, const __grid_constant__ W8A16Tiling tiling) {
+    w8a16_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x, void* out, const void* x_scale,
+               const void* scale, const void* bias, const float* out_scale, const __grid_constant__ ScaledProblem s,
+               const __grid_constant__ W8A16Tiling tiling) {
   constexpr int kSlice = W8A16Tiling::kSlice, kSlices = kBytesChain / kSlice;
   constexpr int kBoxBytes = Columns * 128, kProduct = kChains * Columns;  // of tokens; columns of a product
   constexpr int kChainSteps = kBytesChain / 16, kSliceSteps = kSlice / 16, kBoxSteps = 4;
@@ -106,7 +107,8 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
 #pragma unroll 1  // in the registers that are left
         for (int h = 0; h < kSlices; ++h) {
           const uint32_t ready = full + (stage * kLandings + h % kLandings) * 8, slice = to + h * slice_bytes;
-          if (h < kLandings) barrier_expect(ready, kSlices / kLandings * kChains * (tiling.rows + 2 * tiling.tokens) * 128);
+          if (h < kLandings)
+            barrier_expect(ready, kSlices / kLandings * kChains * (tiling.rows + 2 * tiling.tokens) * 128);
 #pragma unroll
           for (int c = 0; c < kChains; ++c) {
             const int k = (i * kChains + c) * kBytesChain + h * kSlice;
@@ -124,11 +126,11 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
 
   // A half of a warp's 16 rows is one of two groups of eight weights side by side, or one of two chains of the same. A
   // warp that is left over does as one that is not.
-  constexpr int kGroups = kChains == 1 ? 2 : 1;   // of a warp
+  constexpr int kGroups = kChains == 1 ? 2 : 1;           // of a warp
   const int member = warp / 4 - way * tiling.warpgroups;  // of the way
   const int group = (member * 4 + warp % 4) * kGroups, groups = (tiling.rows + 7) / 8, g = lane / 4, t = lane % 4;
   const int next_half = kChains == 1 ? 1024 : weight_bytes;
-  // Where the codes of a step lie, by its place in a slice.
+  // Where the quantised values of a step lie, by its place in a slice.
   uint32_t places[kSliceSteps];
 #pragma unroll
   for (int q = 0; q < kSliceSteps; ++q) {
@@ -136,8 +138,8 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
     asm volatile("" : "+r"(places[q]));  // is kept, and not made anew at each step
   }
 
-  // Some steps: the codes of both halves, two pairs a step that lie 8 of k apart, and these as numbers.
-  uint32_t codes[2][kTaken][2], numbers[2][kTaken][4];
+  // Some steps: the quantised values of both halves, two pairs a step that lie 8 of k apart, and these as numbers.
+  uint32_t values[2][kTaken][2], numbers[2][kTaken][4];
   const auto fetch = [&](uint32_t slices, int first) {
     const uint32_t slice = slices + first / kSliceSteps * slice_bytes;
 #pragma unroll
@@ -145,8 +147,8 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
 #pragma unroll
       for (int q = 0; q < kTaken; ++q) {
         const uint32_t at = places[(first + q) % kSliceSteps] + (slice + h * next_half);
-        codes[h][q][0] = load_short(at);
-        codes[h][q][1] = load_short(at + 8);
+        values[h][q][0] = load_short(at);
+        values[h][q][1] = load_short(at + 8);
       }
   };
   const auto decode = [&](uint32_t(&to)[kTaken][4]) {
@@ -155,7 +157,7 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
 #pragma unroll
       for (int q = 0; q < kTaken; ++q)
 #pragma unroll
-        for (int j = 0; j < 2; ++j) to[q][h + 2 * j] = Weights<W, X>::pair(codes[h][q][j]);
+        for (int j = 0; j < 2; ++j) to[q][h + 2 * j] = Weights<W, X>::pair(values[h][q][j]);
   };
   float products[kProduct / 2];
   const auto multiply = [&](const uint32_t(&with)[kTaken][4], uint32_t slices, int first) {

@@ -5,8 +5,8 @@
 namespace gpukit {
 
 /// A tile has `rows` weights and as many tokens as the instance has columns. A stage is one chain of k, or two chains
-/// side by side, as the instance says. Stages go to `ways` in turn, each `warpgroups` warpgroups that share the weights and
-/// a warp that loads. A tile has at least one stage for each way.
+/// side by side, as the instance says. Stages go to `ways` in turn, each `warpgroups` warpgroups that share the weights
+/// and a warp that loads. A tile has at least one stage for each way.
 struct W8A16Tiling {
   int rows, warpgroups, ways;
   int stages;               // of each way: at least two

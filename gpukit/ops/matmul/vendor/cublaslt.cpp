@@ -177,7 +177,8 @@ std::optional<VendorPlan> plan_vendor(const MatmulProblem& problem, const Vendor
   const bool by_columns = problem.out_n != 1 && problem.out_m == 1 && problem.n > 1;
   VendorFacts given = facts;
   if (by_columns) std::swap(given.scales_a, given.scales_b);
-  std::optional<driver::LtProblem> lt_problem = lt_problem_of(by_columns ? transposed(problem) : problem, given, reason);
+  std::optional<driver::LtProblem> lt_problem =
+      lt_problem_of(by_columns ? transposed(problem) : problem, given, reason);
   if (!lt_problem) return std::nullopt;
   const Device device = context.device();
   const int sm_count = runtime::current_sm_count(device);
