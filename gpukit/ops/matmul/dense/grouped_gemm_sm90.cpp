@@ -225,8 +225,8 @@ std::string Grouped90Plan::str() const {
          ", " + std::to_string(tile.stages()) + " stages, " + std::to_string(grid) + " blocks";
 }
 
-std::optional<Grouped90Plan> plan_grouped90(const ScaledProduct& p, DType out) {
-  if (p.problem.experts == 0 || p.a.data.context().properties().sm_major != 9) return std::nullopt;
+std::optional<Grouped90Plan> plan_grouped90(const ScaledProduct& p, DType out, const MatmulChip& chip) {
+  if (p.problem.experts == 0 || chip.sm_major != 9) return std::nullopt;
   const bool bias = p.bias.defined();
   return plan_grouped90(p.problem,
                         {.input = p.a.data.dtype(),
@@ -238,52 +238,49 @@ std::optional<Grouped90Plan> plan_grouped90(const ScaledProduct& p, DType out) {
                          .bias_fits = bias && p.bias.dtype() == out && p.problem.bias_n == 1 && is_aligned(p.bias),
                          .scales_aligned = p.b.scale.defined() && is_aligned(p.b.scale),
                          .out_scale = p.out_scale.defined(),
-                         .sm_count = runtime::current_sm_count(p.a.data.device())});
+                         .sm_count = chip.sm_count});
 }
 
-bool launch_grouped90(const ScaledProduct& p) {
+void launch_grouped90(const ScaledProduct& p, const Grouped90Plan& plan) {
   const ScaledProblem& s = p.problem;
   const Device device = p.out.device();
-  const auto plan = plan_grouped90(p, p.out.dtype());
-  if (!plan) return false;
-  const jit::LaunchConfig config{.grid_x = plan->grid,
-                                 .block_x = static_cast<unsigned>(plan->tile.threads()),
-                                 .shared_bytes = static_cast<unsigned>(plan->tile.shared_bytes())};
+  const jit::LaunchConfig config{.grid_x = plan.grid,
+                                 .block_x = static_cast<unsigned>(plan.tile.threads()),
+                                 .shared_bytes = static_cast<unsigned>(plan.tile.shared_bytes())};
   const int32_t pieces = s.out_n == 1 && is_aligned(p.out) && s.out_m * itemsize(p.out.dtype()) % 16 == 0;
-  const jit::Boxes weights{read(p.b.data), plan->weights};
-  if (plan->form == Form::in_place) {
-    jit::launch(plain_sets[static_cast<size_t>(plan->instance)].get(0, p.a.data.dtype()), device, config, weights,
-                jit::Boxes{read(p.a.data), plan->rows}, write(p.out), read(p.ids), s.id_m, plan->problem, pieces,
+  const jit::Boxes weights{read(p.b.data), plan.weights};
+  if (plan.form == Form::in_place) {
+    jit::launch(plain_sets[static_cast<size_t>(plan.instance)].get(0, p.a.data.dtype()), device, config, weights,
+                jit::Boxes{read(p.a.data), plan.rows}, write(p.out), read(p.ids), s.id_m, plan.problem, pieces,
                 runtime::fault_address(device), s.fault_op);
-    return true;
+    return;
   }
 
   Temporaries temporaries("grouped_matmul");
-  const SortedRows sorted = sort_rows(p, *plan, temporaries);
-  const jit::Boxes rows{read(sorted.rows), plan->rows};
-  if (plan->finish == Grouped90Finish::none) {
-    jit::launch(plain_sets[static_cast<size_t>(plan->instance)].get(0, p.a.data.dtype()), device, config,
-                plan->transposed() ? weights : rows, plan->transposed() ? rows : weights, write(p.out),
-                read(sorted.list), read(sorted.order), plan->problem, pieces);
-    return true;
+  const SortedRows sorted = sort_rows(p, plan, temporaries);
+  const jit::Boxes rows{read(sorted.rows), plan.rows};
+  if (plan.finish == Grouped90Finish::none) {
+    jit::launch(plain_sets[static_cast<size_t>(plan.instance)].get(0, p.a.data.dtype()), device, config,
+                plan.transposed() ? weights : rows, plan.transposed() ? rows : weights, write(p.out), read(sorted.list),
+                read(sorted.order), plan.problem, pieces);
+    return;
   }
   const auto out = std::ranges::find(kFloat8Outs, p.out.dtype()) - std::begin(kFloat8Outs);
-  const auto set = static_cast<size_t>(out * 3 + static_cast<int>(plan->finish) - 1);
+  const auto set = static_cast<size_t>(out * 3 + static_cast<int>(plan.finish) - 1);
   const jit::Kernel& kernel = float8_sets[set].get(0, p.a.data.dtype());
-  if (plan->finish == Grouped90Finish::blocks) {
+  if (plan.finish == Grouped90Finish::blocks) {
     jit::launch(kernel, device, config, rows, weights, write(p.out), read(sorted.list), read(sorted.order),
-                plan->problem, pieces, read(sorted.scales), read(p.b.scale), sorted.scales.shape(1), s.b.scale.row,
+                plan.problem, pieces, read(sorted.scales), read(p.b.scale), sorted.scales.shape(1), s.b.scale.row,
                 s.b.scale.batch);
-    return true;
+    return;
   }
   const Gemm90Epilogue epilogue{.alpha = s.alpha,
                                 .activation = ActivationCode::none,
                                 .scale_m = scales_of(s.a, 0) == Scales::rows,
                                 .scale_n = scales_of(s.b, 7) == Scales::rows};
-  jit::launch(kernel, device, config, rows, weights, write(p.out), read(sorted.list), read(sorted.order), plan->problem,
+  jit::launch(kernel, device, config, rows, weights, write(p.out), read(sorted.list), read(sorted.order), plan.problem,
               pieces, epilogue, read_if(p.bias), read_if(sorted.scales.defined() ? sorted.scales : p.a.scale),
               read_if(p.b.scale), s.b.scale.batch);
-  return true;
 }
 
 }  // namespace gpukit::cuda

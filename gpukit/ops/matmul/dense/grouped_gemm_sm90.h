@@ -6,6 +6,7 @@
 
 #include "gpukit/driver/api.h"
 #include "gpukit/ops/matmul/dense/gemm_sm90_problem.cuh"
+#include "gpukit/ops/matmul/plan/matmul_chip.h"
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"
 
 namespace gpukit::cuda {
@@ -48,10 +49,8 @@ struct Grouped90Facts {
 /// and the result have any strides.
 std::optional<Grouped90Plan> plan_grouped90(const ScaledProblem& problem, const Grouped90Facts& facts);
 
-/// The plan of a product on its device, into a result of `out` elements.
-std::optional<Grouped90Plan> plan_grouped90(const ScaledProduct& product, DType out);
-
-/// Launches the product and gives true, or false where there is no plan for it.
-bool launch_grouped90(const ScaledProduct& product);
+/// The plan of a product into a result of `out` elements.
+std::optional<Grouped90Plan> plan_grouped90(const ScaledProduct& product, DType out, const MatmulChip& chip);
+void launch_grouped90(const ScaledProduct& product, const Grouped90Plan& plan);
 
 }  // namespace gpukit::cuda

@@ -47,7 +47,38 @@ constexpr double beside_int4(Code weights, int group) {
   return weights == Code::float4_e2m1 ? 1.03 : group == 128 ? 1.0 : group == 64 ? 1.1 : 1.3;
 }
 
-/// Multiprocessors that clusters of so many blocks fill.
-constexpr int filled(int blocks, int sm_count) { return blocks == 4 ? sm_count * 120 / 132 : sm_count; }
+/// Multiprocessors that clusters of so many blocks fill: those of a cluster are neighbours.
+constexpr int filled(int blocks, int sm_count) {
+  return blocks == 4 ? sm_count * 120 / 132 : blocks == 5 ? sm_count * 110 / 132 : sm_count;
+}
+
+// Quantised weights whose scales change along k, by up to 32 rows (group_scaled_split_k_sm90.cuh): nanoseconds of a
+// stage however small it is, of each chain in it, until its bytes begin to arrive, and of a cluster's sums at the end.
+
+inline constexpr double kSplitKStageNs = 300.0, kSplitKChainNs = 165.0, kSplitKLoadNs = 30.0, kSplitKClusterNs = 1200.0;
+/// Of a stage, for each 16 weights of a warp.
+constexpr double split_k_warp_ns(Code weights) {
+  return weights == Code::int4 ? 75.0 : weights == Code::float4_e2m1 ? 130.0 : 0.0;
+}
+
+// Weights of 8 bits by 32 rows and more (w8a16_sm90.cuh).
+
+inline constexpr double kStartOfW8A16 = 5.0;  // microseconds
+
+// bfloat16 as two float8 numbers (w8a16_fp8x2_sm90.cuh), in cycles of a multiprocessor.
+
+inline constexpr int kFp8x2InFlight = 96 * 1024;  // bytes of weights on their way to a multiprocessor: more are slower
+inline constexpr double kFp8x2Memory = 18.5 * 132;  // bytes a cycle
+inline constexpr double kFp8x2Chain = 130.0, kFp8x2Group = 77.0, kFp8x2Warpgroup = 160.0, kFp8x2Column = 6.0;
+inline constexpr double kFp8x2Alone = 250.0, kFp8x2Cluster = 800.0,
+                        kFp8x2Round = 4000.0;  // of clusters, which start anew
+
+/// Where that kernel is the default. One row by 16 million weights took longer than by dequant_gemv. A multiprocessor
+/// has up to 144 rows of weights in one round, or up to 224 at some cost: 32 rows by 218 of these were faster than by
+/// w8a16_sm90, by 167 slower.
+constexpr bool fp8x2_pays(int64_t n, int64_t k) {
+  constexpr int64_t kMinWeights = 48'000'000, kMost = 19'000, kLeastOfWide = 26'400, kMostOfWide = 29'568;
+  return (n <= kMost || (n >= kLeastOfWide && n <= kMostOfWide)) && k >= (kMinWeights + n - 1) / (n > 0 ? n : 1);
+}
 
 }  // namespace gpukit::cuda::h200

@@ -11,36 +11,26 @@
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/ops/hopper/tensor_map.h"
+#include "gpukit/ops/matmul/plan/dequant_forms.h"
 #include "gpukit/ops/matmul/plan/h200.h"
 
 namespace gpukit::cuda {
 namespace {
 
-struct Form {
-  Code weights;
-  int group;
-  bool zero;
-  const char* type;
-};
-constexpr Form kForms[] = {
-    {Code::float8_e4m3, 0, false, "gpukit::float8_e4m3"},
-    {Code::float8_e4m3, 128, false, "gpukit::float8_e4m3"},
-    {Code::int8, 0, false, "signed char"},
-    {Code::int4, 32, false, "gpukit::packed_int4"},
-    {Code::int4, 32, true, "gpukit::packed_int4"},
-    {Code::int4, 64, false, "gpukit::packed_int4"},
-    {Code::int4, 64, true, "gpukit::packed_int4"},
-    {Code::int4, 128, false, "gpukit::packed_int4"},
-    {Code::int4, 128, true, "gpukit::packed_int4"},
-    {Code::float4_e2m1, 16, false, "gpukit::packed_e2m1"},
-    {Code::float4_e2m1, 32, false, "gpukit::packed_e2m1"},
-};
+const char* type_of(Code weights) {
+  switch (weights) {
+    case Code::float8_e4m3: return "gpukit::float8_e4m3";
+    case Code::int8: return "signed char";
+    case Code::int4: return "gpukit::packed_int4";
+    default: return "gpukit::packed_e2m1";
+  }
+}
 
 /// Columns, and blocks of a cluster, which share the chains of k. 160 columns leave no registers for zero points, 192
 /// only for one set of sums.
 struct Instance {
   int columns, blocks;
-  constexpr bool serves(const Form& f) const {
+  constexpr bool serves(const DequantForm& f) const {
     return (blocks == 1 || f.group != 0) && (columns <= 128 || !f.zero) &&
            (columns <= 160 || f.weights == Code::float4_e2m1);
   }
@@ -50,13 +40,13 @@ constexpr Instance kInstances[] = {{16, 1}, {32, 1}, {64, 1}, {96, 1},  {128, 1}
 
 /// By form and the instances that serve it: each kernel is a module of its own, so that a first call compiles one.
 const std::vector<std::vector<jit::KernelSet>> sets = [] {
-  std::vector<std::vector<jit::KernelSet>> made(std::size(kForms));
-  for (size_t i = 0; i < std::size(kForms); ++i) {
-    const Form& f = kForms[i];
+  std::vector<std::vector<jit::KernelSet>> made(std::size(kDequantForms));
+  for (size_t i = 0; i < std::size(kDequantForms); ++i) {
+    const DequantForm& f = kDequantForms[i];
     for (const Instance& instance : kInstances) {
       if (!instance.serves(f)) continue;
       made[i].emplace_back("gpukit/ops/matmul/quantized/dequant_gemm_sm90.cuh",
-                           std::vector{std::string("gpukit::dequant_gemm_sm90<") + f.type + ", {T}, " +
+                           std::vector{std::string("gpukit::dequant_gemm_sm90<") + type_of(f.weights) + ", {T}, " +
                                        std::to_string(instance.columns) + ", " + std::to_string(f.group) +
                                        (f.zero ? ", true, " : ", false, ") + std::to_string(instance.blocks) + ">"},
                            std::vector{DType::float16, DType::bfloat16}, std::vector<std::string>{"90a"});
@@ -65,18 +55,19 @@ const std::vector<std::vector<jit::KernelSet>> sets = [] {
   return made;
 }();
 
-const Form& find_form(Code weights, int group, bool zero) {
-  return *std::find_if(std::begin(kForms), std::end(kForms),
-                       [&](const Form& f) { return f.weights == weights && f.group == group && f.zero == zero; });
+const DequantForm& find_form(Code weights, int group, bool zero) {
+  return *std::find_if(std::begin(kDequantForms), std::end(kDequantForms), [&](const DequantForm& f) {
+    return f.weights == weights && f.group == group && f.zero == zero;
+  });
 }
 
-const jit::KernelSet& set_of(const Form& form, const DequantGemmPlan& plan) {
+const jit::KernelSet& set_of(const DequantForm& form, const DequantGemmPlan& plan) {
   size_t at = 0;
   for (const Instance& instance : kInstances) {
     if (instance.columns == plan.columns && instance.blocks == plan.blocks) break;
     at += instance.serves(form) ? 1 : 0;
   }
-  return sets[static_cast<size_t>(&form - kForms)][at];
+  return sets[static_cast<size_t>(&form - kDequantForms)][at];
 }
 
 int group_of(const ScaledProblem& s) {
@@ -179,6 +170,15 @@ bool can_store_by_tma(const ScaledProduct& p) {
          (s.m == 1 || (s.out_m > 0 && s.out_m * itemsize(dtype) % 16 == 0));
 }
 
+KernelCall call_of(const ScaledProduct& p, const DequantGemmPlan& plan) {
+  const DequantForm& form = find_form(p.problem.b.code, group_of(p.problem), p.b.zero.defined());
+  return {&set_of(form, plan).get(0, p.a.data.dtype()),
+          {.grid_x = plan.grid,
+           .block_x = static_cast<unsigned>(plan.share.threads()),
+           .shared_bytes = static_cast<unsigned>(plan.share.shared_bytes(plan.columns)),
+           .overlaps = plan.overlaps}};
+}
+
 void launch_dequant_gemm(const ScaledProduct& p, const DequantGemmPlan& plan) {
   const ScaledProblem& s = p.problem;
   const DType dtype = p.a.data.dtype();
@@ -192,13 +192,9 @@ void launch_dequant_gemm(const ScaledProduct& p, const DequantGemmPlan& plan) {
       plan.share.tma_store != 0
           ? jit::Boxes{write(p.out), row_boxes(p.out.dtype(), s.n, s.m, s.out_m, 128 / out_bytes, height)}
           : tokens;
-  jit::launch(set_of(find_form(s.b.code, group_of(s), p.b.zero.defined()), plan).get(0, dtype), p.out.device(),
-              {.grid_x = plan.grid,
-               .block_x = static_cast<unsigned>(plan.share.threads()),
-               .shared_bytes = static_cast<unsigned>(plan.share.shared_bytes(plan.columns)),
-               .overlaps = plan.overlaps},
-              values, tokens, results, write(p.out), read_if(p.b.scale), read_if(p.b.zero), read_if(p.b.tensor_scale),
-              read_if(p.bias), read_if(p.out_scale), s, plan.share);
+  const auto [kernel, config] = call_of(p, plan);
+  jit::launch(*kernel, p.out.device(), config, values, tokens, results, write(p.out), read_if(p.b.scale),
+              read_if(p.b.zero), read_if(p.b.tensor_scale), read_if(p.bias), read_if(p.out_scale), s, plan.share);
 }
 
 }  // namespace gpukit::cuda

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "gpukit/ops/matmul/plan/kernel_call.h"
 #include "gpukit/ops/matmul/quantized/dequant_gemm_sm90_shape.cuh"
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"
 
@@ -32,6 +33,7 @@ std::optional<DequantGemmPlan> plan_dequant_gemm(const ScaledProblem& problem, c
 /// Whether results can leave in boxes.
 bool can_store_by_tma(const ScaledProduct& product);
 
+KernelCall call_of(const ScaledProduct& product, const DequantGemmPlan& plan);
 void launch_dequant_gemm(const ScaledProduct& product, const DequantGemmPlan& plan);
 
 }  // namespace gpukit::cuda

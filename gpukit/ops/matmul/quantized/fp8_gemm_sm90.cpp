@@ -12,7 +12,6 @@
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/ops/hopper/tensor_map.h"
-#include "gpukit/ops/matmul/dense/gemm_sm90.h"
 
 namespace gpukit::cuda {
 namespace {
@@ -87,63 +86,73 @@ Gemm90Problem problem_of(int64_t rows, int64_t columns, int64_t k, int64_t row_t
 }
 
 /// The weights are the rows of the kernel.
-void launch_swap_ab(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilogue& epilogue) {
+void plan_swap_ab(ScaledGemm90Plan* plan, const ScaledProblem& s, int sm_count) {
+  // The scales of blocks take as long for few weights as for those of a warpgroup.
+  const Gemm90SwapABPlan cut = plan_gemm90_swap_ab(s.m, {s.n, s.b.row, 0, 1, 1}, s.k, sm_count, plan->blocked ? 64 : 0);
+  plan->columns = cut.columns;
+  plan->tiling = cut.swap_ab;
+  plan->config = {.grid_x = static_cast<unsigned>(std::min(cut.swap_ab.tiles, sm_count)),
+                  .block_x = static_cast<unsigned>(cut.swap_ab.threads()),
+                  .shared_bytes = static_cast<unsigned>(cut.swap_ab.shared_bytes(cut.columns)),
+                  .overlaps = should_overlap(cut.swap_ab.tiles, sm_count)};
+}
+
+/// Tiles of 128 rows. One of 192 columns takes 1.4 times as long as one of 128.
+void plan_tiles(ScaledGemm90Plan* plan, const ScaledProblem& s, DType dtype, int out_bytes, int sm_count) {
+  const auto tiles = [&](int columns) { return ceil_div(s.m, kRows) * ceil_div(s.n, columns); };
+  const auto turns = [&](int columns) { return static_cast<double>(ceil_div(tiles(columns), sm_count)); };
+  const bool wide = !plan->bias && !plan->blocked && dtype == DType::float8_e4m3 && turns(192) * 1.4 < turns(128);
+  plan->columns = wide ? 192 : 128;
+  plan->tile = {kRows, plan->columns, 1, out_bytes, Gemm90Store::tma};
+  plan->config = {.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles(plan->columns), sm_count)),
+                  .block_x = static_cast<unsigned>(plan->tile.threads()),
+                  .shared_bytes = static_cast<unsigned>(plan->tile.shared_bytes()),
+                  .overlaps = fused_gemm90_overlaps(plan->tile, s.k, tiles(plan->columns), sm_count)};
+}
+
+const jit::KernelSet& set_of(const ScaledGemm90Plan& plan) {
+  const auto out = static_cast<size_t>(plan.out);
+  if (plan.swap_ab) {
+    const auto columns = static_cast<size_t>(
+        std::find(kGemm90SwapABColumns, std::end(kGemm90SwapABColumns), plan.columns) - kGemm90SwapABColumns);
+    return (plan.blocked ? swap_ab_block_sets : swap_ab_sets)[columns * 3 + out];
+  }
+  if (plan.columns == 192) return wide_sets[out];
+  return narrow_sets[out * 3 + static_cast<size_t>(plan.blocked ? blocks : plan.bias ? scales_and_bias : scales)];
+}
+
+void launch_swap_ab(const ScaledProduct& p, const ScaledGemm90Plan& plan, const Gemm90Epilogue& epilogue) {
   const ScaledProblem& s = p.problem;
   const DType dtype = p.a.data.dtype();
-  const int sm_count = runtime::current_sm_count(p.out.device());
-  // The scales of blocks take as long for few weights as for those of a warpgroup.
-  const Gemm90SwapABPlan plan = plan_gemm90_swap_ab(s.m, {s.n, s.b.row, 0, 1, 1}, s.k, sm_count, blocked ? 64 : 0);
-  const Gemm90SwapAB& swap_ab = plan.swap_ab;
-  const int64_t of_columns =
-      std::find(kGemm90SwapABColumns, std::end(kGemm90SwapABColumns), plan.columns) - kGemm90SwapABColumns;
-  const jit::KernelSet& set = (blocked ? swap_ab_block_sets : swap_ab_sets)[static_cast<size_t>(of_columns * 3 + out)];
-  const int shared = swap_ab.shared_bytes(plan.columns), slice = Gemm90SwapAB::slice(1);
-  const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min(swap_ab.tiles, sm_count)),
-                                 .block_x = static_cast<unsigned>(swap_ab.threads()),
-                                 .shared_bytes = static_cast<unsigned>(shared),
-                                 .overlaps = should_overlap(swap_ab.tiles, sm_count)};
-  const jit::Boxes weights{read(p.b.data), row_boxes(dtype, s.k, s.n, s.b.row, slice, swap_ab.rows)};
+  const auto [kernel, config] = call_of(p, plan);
+  const int slice = Gemm90SwapAB::slice(1);
+  const jit::Boxes weights{read(p.b.data), row_boxes(dtype, s.k, s.n, s.b.row, slice, plan.tiling.rows)};
   const jit::Boxes rows{read(p.a.data), row_boxes(dtype, s.k, s.m, s.a.row, slice, static_cast<int>(s.m))};
-  const Gemm90Problem problem = problem_of(s.n, s.m, s.k, swap_ab.tiles, 1, s.out_m);
-  const auto launch = [&](const auto&... more) {
-    jit::launch(set.get(0, dtype), p.out.device(), config, weights, rows, write(p.out), read(p.b.data), problem,
-                swap_ab, more...);
+  const Gemm90Problem problem = problem_of(s.n, s.m, s.k, plan.tiling.tiles, 1, s.out_m);
+  const auto launch = [&, kernel = kernel, config = config](const auto&... more) {
+    jit::launch(*kernel, p.out.device(), config, weights, rows, write(p.out), read(p.b.data), problem, plan.tiling,
+                more...);
   };
-  if (blocked)
+  if (plan.blocked)
     launch(read(p.a.scale), read(p.b.scale), s.a.scale.row, s.b.scale.row);
   else
     launch(epilogue, read_if(p.bias), read_if(p.a.scale), read_if(p.b.scale));
 }
 
-void launch_tiles(const ScaledProduct& p, int out, bool blocked, const Gemm90Epilogue& epilogue) {
+void launch_tiles(const ScaledProduct& p, const ScaledGemm90Plan& plan, const Gemm90Epilogue& epilogue) {
   const ScaledProblem& s = p.problem;
   const DType dtype = p.a.data.dtype();
-  const bool bias = p.bias.defined();
-  const int sm_count = runtime::current_sm_count(p.out.device());
-  const auto tiles = [&](int columns) { return ceil_div(s.m, kRows) * ceil_div(s.n, columns); };
-  const auto turns = [&](int columns) { return static_cast<double>(ceil_div(tiles(columns), sm_count)); };
-  // A wide tile takes 1.4 times as long as a narrow one.
-  const bool wide = !bias && !blocked && dtype == DType::float8_e4m3 && turns(192) * 1.4 < turns(128);
-  const auto in = static_cast<size_t>(out);
-  const jit::KernelSet& set = wide ? wide_sets[in]
-                                   : narrow_sets[in * 3 + (blocked ? blocks
-                                                           : bias  ? scales_and_bias
-                                                                   : scales)];
-
-  const int out_bytes = static_cast<int>(itemsize(p.out.dtype()));
-  const Gemm90Tile tile{kRows, wide ? 192 : 128, 1, out_bytes, Gemm90Store::tma};
-  const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(std::min<int64_t>(tiles(tile.columns), sm_count)),
-                                 .block_x = static_cast<unsigned>(tile.threads()),
-                                 .shared_bytes = static_cast<unsigned>(tile.shared_bytes()),
-                                 .overlaps = fused_gemm90_overlaps(tile, s.k, tiles(tile.columns), sm_count)};
+  const Gemm90Tile& tile = plan.tile;
+  const auto [kernel, config] = call_of(p, plan);
   const jit::Boxes a{read(p.a.data), row_boxes(dtype, s.k, s.m, s.a.row, tile.slice(), kRows)};
   const jit::Boxes b{read(p.b.data), row_boxes(dtype, s.k, s.n, s.b.row, tile.slice(), tile.columns)};
-  const jit::Boxes result{write(p.out), row_boxes(p.out.dtype(), s.n, s.m, s.out_m, tile.box_bytes() / out_bytes, 64)};
+  const jit::Boxes result{write(p.out),
+                          row_boxes(p.out.dtype(), s.n, s.m, s.out_m, tile.box_bytes() / tile.out_bytes, 64)};
   const Gemm90Problem problem = problem_of(s.m, s.n, s.k, ceil_div(s.m, kRows), s.out_m, 1);
-  const auto launch = [&](const auto&... more) {
-    jit::launch(set.get(0, dtype), p.out.device(), config, a, b, result, write(p.out), problem, more...);
+  const auto launch = [&, kernel = kernel, config = config](const auto&... more) {
+    jit::launch(*kernel, p.out.device(), config, a, b, result, write(p.out), problem, more...);
   };
-  if (blocked)
+  if (plan.blocked)
     launch(read(p.a.scale), read(p.b.scale), s.a.scale.row, s.b.scale.row);
   else
     launch(epilogue, read_if(p.bias), read_if(p.a.scale), read_if(p.b.scale));
@@ -160,10 +169,10 @@ Scales scales_of(const ScaledOperand& o, int block_row_shift) {
   return blocked ? Scales::blocks : Scales::other;
 }
 
-std::optional<ScaledGemm90Plan> plan_scaled_gemm90(const ScaledProduct& p) {
+std::optional<ScaledGemm90Plan> plan_scaled_gemm90(const ScaledProduct& p, const MatmulChip& chip) {
   const ScaledProblem& s = p.problem;
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 2;
-  if (p.out.context().properties().sm_major != 9 || s.experts != 0 || p.out_scale.defined()) return std::nullopt;
+  if (chip.sm_major != 9 || s.experts != 0 || p.out_scale.defined()) return std::nullopt;
   if (s.a.code != s.b.code || (s.a.code != Code::float8_e4m3 && s.a.code != Code::float8_e5m2)) return std::nullopt;
   const std::optional<int> out = out_index(s.out);
   if (!out || s.k == 0 || std::max({s.m, s.n, s.k}) > kMax) return std::nullopt;
@@ -180,20 +189,30 @@ std::optional<ScaledGemm90Plan> plan_scaled_gemm90(const ScaledProduct& p) {
   const bool blocked = of_a == Scales::blocks && of_b == Scales::blocks;
   if (blocked ? bias || s.alpha != 1.0f : of_a >= Scales::blocks || of_b >= Scales::blocks) return std::nullopt;
   if (of_b == Scales::rows && !is_aligned(p.b.scale)) return std::nullopt;
-  return ScaledGemm90Plan{.out = *out,
-                          .blocked = blocked,
-                          .swap_ab = s.m <= (blocked ? kSwapABRowsOfBlocks : kSwapABRows),
-                          .scale_m = of_a == Scales::rows,
-                          .scale_n = of_b == Scales::rows};
+  ScaledGemm90Plan plan = {.out = *out,
+                           .blocked = blocked,
+                           .bias = bias,
+                           .swap_ab = s.m <= (blocked ? kSwapABRowsOfBlocks : kSwapABRows),
+                           .scale_m = of_a == Scales::rows,
+                           .scale_n = of_b == Scales::rows};
+  if (plan.swap_ab)
+    plan_swap_ab(&plan, s, chip.sm_count);
+  else
+    plan_tiles(&plan, s, p.a.data.dtype(), static_cast<int>(out_bytes), chip.sm_count);
+  return plan;
+}
+
+KernelCall call_of(const ScaledProduct& p, const ScaledGemm90Plan& plan) {
+  return {&set_of(plan).get(0, p.a.data.dtype()), plan.config};
 }
 
 void launch_scaled_gemm90(const ScaledProduct& p, const ScaledGemm90Plan& plan) {
   const Gemm90Epilogue epilogue{
       .alpha = p.problem.alpha, .activation = ActivationCode::none, .scale_m = plan.scale_m, .scale_n = plan.scale_n};
   if (plan.swap_ab)
-    launch_swap_ab(p, plan.out, plan.blocked, epilogue);
+    launch_swap_ab(p, plan, epilogue);
   else
-    launch_tiles(p, plan.out, plan.blocked, epilogue);
+    launch_tiles(p, plan, epilogue);
 }
 
 }  // namespace gpukit::cuda

@@ -12,25 +12,19 @@
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/ops/hopper/tensor_map.h"
+#include "gpukit/ops/matmul/plan/h200.h"
 
 namespace gpukit::cuda {
 namespace {
 
-/// Instances, and how many multiprocessors of an H200 their clusters fill. Of several that are as good, the first is
-/// taken.
-struct Instance {
-  Fp8x2Form form;
-  int of_132;
-};
-constexpr Instance kInstances[] = {{{112, 1, true}, 132},  {{128, 1, true}, 132},  {{144, 1, true}, 132},
-                                   {{128, 2, true}, 132},  {{120, 4, true}, 120},  {{128, 4, true}, 120},
-                                   {{144, 4, true}, 120},  {{224, 1, true}, 132},  {{128, 1, false}, 132},
-                                   {{144, 1, false}, 132}, {{128, 2, false}, 132}, {{128, 4, false}, 120},
-                                   {{144, 4, false}, 120}};
+/// Of several that are as good, the first is taken.
+constexpr Fp8x2Form kInstances[] = {{112, 1, true},  {128, 1, true},  {144, 1, true}, {128, 2, true},  {120, 4, true},
+                                    {128, 4, true},  {144, 4, true},  {224, 1, true}, {128, 1, false}, {144, 1, false},
+                                    {128, 2, false}, {128, 4, false}, {144, 4, false}};
 
 const std::vector<jit::KernelSet> sets = [] {
   std::vector<jit::KernelSet> made;
-  for (const auto& [f, of_132] : kInstances) {
+  for (const Fp8x2Form& f : kInstances) {
     std::string name = "gpukit::w8a16_fp8x2_sm90<";
     for (int number : {f.columns, f.blocks}) name += std::to_string(number) + ", ";
     made.emplace_back("gpukit/ops/matmul/quantized/w8a16_fp8x2_sm90.cuh",
@@ -95,14 +89,10 @@ std::optional<Fp8x2Plan> plan_instance(int number, int64_t m, const ScaledProble
                                        double* time) {
   constexpr int kGroupedMultiprocessors = 8;  // hold a cluster together; what a session has beside them may lie apart
   constexpr int64_t kMinRows = 8, kMostTiles = int64_t{1} << 28;
-  constexpr int kAhead = 4;               // chains
-  constexpr int kInFlight = 96 * 1024;    // bytes of weights on their way to a multiprocessor: more are slower
-  constexpr double kMemory = 18.5 * 132;  // bytes a cycle
-  constexpr double kChainTime = 130.0, kGroupTime = 77.0, kWarpgroupTime = 160.0, kSplitTime = 6.0, kAloneTime = 250.0;
-  constexpr double kClusterTime = 800.0, kRoundTime = 4000.0;  // of clusters, which start anew
-  const auto& [form, of_132] = kInstances[number];
+  constexpr int kAhead = 4;  // chains
+  const Fp8x2Form& form = kInstances[number];
   if (form.blocks > 1 && chip.sm_count < kGroupedMultiprocessors) return std::nullopt;
-  const int64_t clusters = std::max(1, chip.sm_count * of_132 / 132 / form.blocks);
+  const int64_t clusters = std::max(1, h200::filled(form.blocks, chip.sm_count) / form.blocks);
   const int64_t token_tiles = ceil_div(m, form.tokens()), least_tiles = ceil_div(s.n, form.columns);
   const int64_t rounds = ceil_div(least_tiles * token_tiles, clusters);
   const int64_t row_tiles = std::max(least_tiles, rounds * clusters / token_tiles);
@@ -119,17 +109,18 @@ std::optional<Fp8x2Plan> plan_instance(int number, int64_t m, const ScaledProble
   tiling.chains = static_cast<int>(s.k / Fp8x2Tiling::kChain);
   tiling.ahead = std::min(kAhead, tiling.chains / Fp8x2Tiling::kPieces * form.ways());
   const int room = (chip.shared_per_block - tiling.shared_bytes(form)) / tiling.stage_bytes();
-  const int wanted = std::max(2, (kInFlight / tiling.weight_bytes() + form.ways() / 2) / form.ways());
+  const int wanted = std::max(2, (h200::kFp8x2InFlight / tiling.weight_bytes() + form.ways() / 2) / form.ways());
   tiling.stages = std::min({wanted, room / form.ways(), Fp8x2Tiling::kMaxStages / form.ways()});
   if (tiling.stages < 2) return std::nullopt;
 
   const int64_t blocks = std::min(tiles, clusters) * form.blocks;
-  const double memory = static_cast<double>(tiling.rows * Fp8x2Tiling::kChain * blocks) / kMemory;
-  const double issue = form.whole ? kGroupTime * tiling.groups + kWarpgroupTime : kSplitTime * form.columns;
-  const double chain = kChainTime + std::max(memory / static_cast<double>(token_tiles), issue) +
-                       (!form.whole && form.buffers() == 1 ? kAloneTime : 0.0);
+  const double memory = static_cast<double>(tiling.rows * Fp8x2Tiling::kChain * blocks) / h200::kFp8x2Memory;
+  const double issue =
+      form.whole ? h200::kFp8x2Group * tiling.groups + h200::kFp8x2Warpgroup : h200::kFp8x2Column * form.columns;
+  const double chain = h200::kFp8x2Chain + std::max(memory / static_cast<double>(token_tiles), issue) +
+                       (!form.whole && form.buffers() == 1 ? h200::kFp8x2Alone : 0.0);
   *time = static_cast<double>(rounds * ceil_div(tiling.chains, form.blocks)) * chain +
-          (form.blocks > 1 ? kClusterTime + kRoundTime * static_cast<double>(rounds - 1) : 0.0);
+          (form.blocks > 1 ? h200::kFp8x2Cluster + h200::kFp8x2Round * static_cast<double>(rounds - 1) : 0.0);
   const int64_t grid = form.blocks == 1 ? blocks : tiles * form.blocks;
   return Fp8x2Plan{.instance = number,
                    .form = form,
@@ -142,14 +133,7 @@ std::optional<Fp8x2Plan> plan_instance(int number, int64_t m, const ScaledProble
 
 }  // namespace
 
-bool is_fp8x2_by_default(const ScaledProblem& s) {
-  // One row by 16 million weights took longer than by dequant_gemv. A multiprocessor of an H200 has up to 144 rows of
-  // weights in one round, or up to 224 at some cost: 32 rows by 218 of these were faster than by w8a16_sm90, by
-  // 167 slower.
-  constexpr int64_t kMinWeights = 48'000'000, kMost = 19'000, kLeastOfWide = 26'400, kMostOfWide = 29'568;
-  const bool fits = s.n <= kMost || (s.n >= kLeastOfWide && s.n <= kMostOfWide);
-  return fits && s.k >= ceil_div(kMinWeights, std::max<int64_t>(s.n, 1));
-}
+bool is_fp8x2_by_default(const ScaledProblem& s) { return h200::fp8x2_pays(s.n, s.k); }
 
 std::optional<Fp8x2Plan> plan_fp8x2(const ScaledProduct& product, const MatmulChip& chip, bool room) {
   const ScaledProblem& s = product.problem;
@@ -162,7 +146,7 @@ std::optional<Fp8x2Plan> plan_fp8x2(const ScaledProduct& product, const MatmulCh
   std::optional<Fp8x2Plan> best;
   double least = 0.0;
   for (int i = 0; i < static_cast<int>(std::size(kInstances)); ++i) {
-    if (kInstances[i].form.whole != whole) continue;
+    if (kInstances[i].whole != whole) continue;
     double time = 0.0;
     const auto plan = plan_instance(i, m, s, chip, &time);
     if (!plan || (best && time >= least)) continue;
@@ -172,60 +156,62 @@ std::optional<Fp8x2Plan> plan_fp8x2(const ScaledProduct& product, const MatmulCh
   return best;
 }
 
-bool has_fp8x2_plan(const ScaledProduct& product) { return plan_fp8x2(product, chip_of(product), true).has_value(); }
+KernelCall call_of(const ScaledProduct& product, const Fp8x2Plan& plan) {
+  return {&sets[static_cast<size_t>(plan.instance)].get(0, product.a.data.dtype()),
+          {.grid_x = plan.grid,
+           .block_x = static_cast<unsigned>(Fp8x2Form::kThreads),
+           .shared_bytes = plan.shared_bytes,
+           .overlaps = plan.overlaps}};
+}
 
-bool launch_fp8x2(const ScaledProduct& product) {
+KernelCall split_call_of(const ScaledProduct& product, const Fp8x2Plan& plan) {
+  constexpr int kWarps = 4;
+  return {&split_set.get(0, product.a.data.dtype()),
+          {.grid_x = static_cast<unsigned>(plan.tiling.padded / Fp8x2Tiling::kGroup),
+           .grid_y = static_cast<unsigned>(ceil_div(plan.tiling.chains, kWarps)),
+           .block_x = kWarps * 32}};
+}
+
+void launch_fp8x2(const ScaledProduct& product, Fp8x2Plan plan, const MatmulChip& chip) {
   const ScaledProblem& s = product.problem;
   const Device device = product.out.device();
-  const MatmulChip chip = chip_of(product);
-  auto plan = plan_fp8x2(product, chip, true);
-  if (!plan) return false;
   // Of this call: its two kernels are submitted one after the other, and another thread's may come between them.
   Temporaries temporaries("scaled_matmul");
   Array room;
-  if (!plan->form.whole) {
+  if (!plan.form.whole) {
     try {
-      room = temporaries.empty({workspace_of(*plan, s.k).bytes}, DType::uint8, device);
+      room = temporaries.empty({workspace_of(plan, s.k).bytes}, DType::uint8, device);
     } catch (const OutOfMemoryError&) {
-      plan = plan_fp8x2(product, chip, false);
-      if (!plan) throw;
+      const auto without = plan_fp8x2(product, chip, false);
+      if (!without) throw;
+      plan = *without;
     }
   }
-  const DType dtype = product.a.data.dtype();
   const auto launch = [&](const jit::Boxes& tokens, const memory::Use& factors, const Fp8x2Tiling& tiling) {
     const jit::Boxes weights{read(product.b.data),
                              row_boxes(DType::uint8, s.k, s.n, s.b.row, Fp8x2Tiling::kChain, tiling.rows)};
-    jit::launch(sets[static_cast<size_t>(plan->instance)].get(0, dtype), device,
-                {.grid_x = plan->grid,
-                 .block_x = static_cast<unsigned>(Fp8x2Form::kThreads),
-                 .shared_bytes = plan->shared_bytes,
-                 .overlaps = plan->overlaps},
-                weights, tokens, write(product.out), factors, read_if(product.b.scale), read_if(product.bias), s,
-                tiling);
+    const KernelCall call = call_of(product, plan);
+    jit::launch(*call.kernel, device, call.config, weights, tokens, write(product.out), factors,
+                read_if(product.b.scale), read_if(product.bias), s, tiling);
   };
-  Fp8x2Tiling tiling = plan->tiling;
-  if (plan->form.whole) {
+  Fp8x2Tiling tiling = plan.tiling;
+  if (plan.form.whole) {
     launch(token_groups(product.a.data, s, tiling.groups), {}, tiling);
-    return true;
+    return;
   }
-  constexpr int kWarps = 4;
-  const auto [value_rows, factors_at, bytes] = workspace_of(*plan, s.k);
+  const KernelCall split = split_call_of(product, plan);
+  const auto [value_rows, factors_at, bytes] = workspace_of(plan, s.k);
   const Array factors(room.storage(), DType::float32, {(bytes - factors_at) / 4}, {1},
                       room.offset_bytes() + factors_at);
-  for (int64_t first = 0; first < s.m; first += plan->step) {
+  for (int64_t first = 0; first < s.m; first += plan.step) {
     tiling.first = static_cast<int>(first);
-    tiling.last = static_cast<int>(std::min(s.m, first + plan->step));
-    jit::launch(split_set.get(0, dtype), device,
-                {.grid_x = static_cast<unsigned>(tiling.padded / Fp8x2Tiling::kGroup),
-                 .grid_y = static_cast<unsigned>(ceil_div(tiling.chains, kWarps)),
-                 .block_x = kWarps * 32},
-                write(room), write(factors), read(product.a.data), tiling.first, tiling.last, s.a.row,
-                static_cast<int>(s.k), tiling.padded);
+    tiling.last = static_cast<int>(std::min(s.m, first + plan.step));
+    jit::launch(*split.kernel, device, split.config, write(room), write(factors), read(product.a.data), tiling.first,
+                tiling.last, s.a.row, static_cast<int>(s.k), tiling.padded);
     const int height = 2 * Fp8x2Tiling::kGroup * tiling.groups;
     launch({read(room), row_boxes(DType::uint8, s.k, value_rows, s.k, Fp8x2Tiling::kChain, height)}, read(factors),
            tiling);
   }
-  return true;
 }
 
 }  // namespace gpukit::cuda

@@ -3,7 +3,8 @@
 
 #include <optional>
 
-#include "gpukit/ops/matmul/quantized/dequant_plan.h"
+#include "gpukit/ops/matmul/plan/kernel_call.h"
+#include "gpukit/ops/matmul/plan/matmul_chip.h"
 #include "gpukit/ops/matmul/quantized/w8a16_fp8x2_sm90_shape.cuh"
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"
 
@@ -30,8 +31,10 @@ std::optional<Fp8x2Plan> plan_fp8x2(const ScaledProduct& product, const MatmulCh
 /// it is the same for every number of rows.
 bool is_fp8x2_by_default(const ScaledProblem& problem);
 
-/// Launches the product and gives true, or false where there is no plan for it.
-bool launch_fp8x2(const ScaledProduct& product);
-bool has_fp8x2_plan(const ScaledProduct& product);
+KernelCall call_of(const ScaledProduct& product, const Fp8x2Plan& plan);
+/// Before it, where the plan is not `form.whole`: what takes its rows apart.
+KernelCall split_call_of(const ScaledProduct& product, const Fp8x2Plan& plan);
+/// Where there is no memory for rows taken apart beforehand, every block does it instead.
+void launch_fp8x2(const ScaledProduct& product, Fp8x2Plan plan, const MatmulChip& chip);
 
 }  // namespace gpukit::cuda

@@ -75,8 +75,8 @@ std::optional<driver::LtProblem> lt_problem_of(const MatmulProblem& s, const Ven
   p.a = left->first;
   p.b = right->first;
   p.out = {f.out, s.n, s.m, out_stride, *out_batch};
-  p.transpose_a = left->second;
-  p.transpose_b = !right->second;
+  p.turn_a = left->second;
+  p.turn_b = !right->second;
   p.batches = static_cast<int>(s.batches);
   p.compute = *compute;
   p.scales_a = f.scales_b;

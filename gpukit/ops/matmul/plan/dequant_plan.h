@@ -1,26 +1,19 @@
 // Vectors by weights of 8 or 4 bits: which kernel of dequant_gemv.cuh, nvfp4_gemv.cuh, group_scaled_split_k_sm90.cuh,
-// w8a16_sm90.cuh and dequant_gemm_sm80.cuh makes a product, and its launch.
+// w8a16_sm90.cuh and dequant_gemm_sm80.cuh makes a product. Pure.
 #pragma once
 
 #include <optional>
-#include <string>
 
+#include "gpukit/ops/matmul/plan/matmul_chip.h"
+#include "gpukit/ops/matmul/quantized/dequant_gemm_sm90.h"
 #include "gpukit/ops/matmul/quantized/group_scaled_split_k_sm90_shape.cuh"
 #include "gpukit/ops/matmul/quantized/w8a16_sm90_shape.cuh"
 #include "gpukit/ops/matmul/scaled_matmul_impl.h"
 
 namespace gpukit::cuda {
 
-/// What a launch depends on. Of these only shared_per_block may change the bits of a result, those of one row.
-struct MatmulChip {
-  int sm_count, shared_per_block, sm_major;
-};
-
-/// Of the device and the session that a product runs in.
-MatmulChip chip_of(const ScaledProduct& product);
-
 struct DequantPlan {
-  int form;                            // of the table in dequant_plan.cpp
+  int form;                            // of kDequantForms
   int tokens;                          // that a block takes at most: 1, 8, 16, 32, 64 or 128
   int rounds, batch;                   // where that is 1: of a block along a row, and as in DequantGemvRows
   unsigned grid, block, shared_bytes;  // shared: asked for at the launch
@@ -41,10 +34,9 @@ struct DequantPlan {
 /// the weights are so many that the kernel of several rows (sm_90) is as fast.
 std::optional<DequantPlan> plan_dequant_kernel(const ScaledProduct& product, const MatmulChip& chip, bool one_order);
 
-/// Launches the product and gives true, or false where there is no plan for it. On sm_90 dequant_gemm_sm90, which has
-/// the same bits, makes it where it takes less time than the kernel of the plan.
-bool launch_dequant_kernel(const ScaledProduct& product, bool one_order);
-/// The kernel that launch_dequant_kernel would launch, in words with its file; nullopt where there is none.
-std::optional<std::string> explain_dequant_kernel(const ScaledProduct& product, bool one_order);
+/// dequant_gemm_sm90 in place of `plan`, where that is faster: instead of dequant_gemm_sm80, but for up to 16 rows by
+/// so many weights that it fills the chip twice, and of w8a16_sm90 by their models. It has the same bits.
+std::optional<DequantGemmPlan> plan_dequant_gemm_instead(const ScaledProduct& product, const DequantPlan& plan,
+                                                         const MatmulChip& chip);
 
 }  // namespace gpukit::cuda

@@ -1,4 +1,4 @@
-#include "gpukit/ops/matmul/quantized/dequant_plan.h"
+#include "gpukit/ops/matmul/plan/dequant_plan.h"
 
 #include <gtest/gtest.h>
 
