@@ -1,4 +1,4 @@
-"""Compares a file of measurements with bench/limits.json. Needs no GPU.
+"""Compares a file of measurements with bench/limits.json and bench/sweep_limits.json. Needs no GPU.
 
 A result file is {"where": "gpu" or "host", "device": ..., "figures": {name: {"value": number}}}; no place means "gpu".
 Every limit for that place must be measured and hold; `--only add_,sum_` looks at those whose names begin so.
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 LARGEST_NOISE = 0.01
-LIMITS = Path(__file__).resolve().parent.parent / "bench" / "limits.json"
+BENCH = Path(__file__).resolve().parent.parent / "bench"
+LIMITS = (BENCH / "limits.json", BENCH / "sweep_limits.json")
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,15 @@ class Limit:
         return value <= self.limit * (1 + spread) if self.sense == "<=" else value >= self.limit * (1 - spread)
 
 
-def read_limits(path: Path = LIMITS) -> list[Limit]:
-    limits = [Limit(**row) for row in json.loads(path.read_text())]
+def read_limits(*paths: Path) -> list[Limit]:
+    """Of these files; of both in bench/ where none is given."""
+    limits = [Limit(**row) for path in paths or LIMITS for row in json.loads(path.read_text())]
     names = [limit.name for limit in limits]
     if len(set(names)) != len(names):
-        raise ValueError(f"{path}: a name stands twice")
+        raise ValueError("limits: a name stands twice")
     for limit in limits:
         if limit.sense not in ("<=", ">="):
-            raise ValueError(f"{path}: {limit.name}: sense must be <= or >=, got {limit.sense}")
+            raise ValueError(f"limits: {limit.name}: sense must be <= or >=, got {limit.sense}")
     return limits
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/performance.md and docs/images/performance.svg from bench/results/*.json and bench/limits.json.
+"""Writes docs/performance.md and docs/images/performance.svg from bench/results/*.json and the limits in bench/.
 
 Of each device the newest file counts. `--check` writes nothing and exits 1 when a file is not what would be written.
 Needs no GPU and no package.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -16,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from check_limits import Limit, read_limits
-from performance_text import GROUPS, HOW, NOTES, OBSTACLES
+from performance_text import GROUPS, HOW, NOTES, OBSTACLES, SWEEP, SWEEP_TITLE
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
@@ -115,6 +116,27 @@ def held(result: Result, limits: list[Limit]) -> str:
     return f"{sum(limit.holds(values) for limit in limits)} of {len(limits)} limits hold"
 
 
+def families_of(names: Iterable[str]) -> list[str]:
+    """Of figures of the sweep."""
+    return list(dict.fromkeys(name.removeprefix(SWEEP).rpartition("_")[0] for name in names))
+
+
+def sweep_table(limits: list[Limit], values: dict[str, float]) -> list[str]:
+    """A family a row: its mean and tenth percentile with their limits."""
+    named = {limit.name: limit for limit in limits}
+
+    def cell(name: str) -> str:
+        limit = named[name]
+        got = f"{values[name]:.2f}" if name in values else "not measured"
+        return f"{got if limit.holds(values) else f'**{got}**'} ({limit.sense} {limit.limit:g})"
+
+    rows = [
+        f"| `{family}` | {cell(f'{SWEEP}{family}_mean')} | {cell(f'{SWEEP}{family}_tenth')} |"
+        for family in families_of(named)
+    ]
+    return ["| family | geometric mean (limit) | tenth percentile (limit) |", "|---|---|---|", *rows, ""]
+
+
 def device_section(result: Result, limits: list[Limit]) -> str:
     mine = [limit for limit in limits if limit.where == result.where]
     values = {name: float(figure["value"]) for name, figure in result.figures.items()}
@@ -127,6 +149,10 @@ def device_section(result: Result, limits: list[Limit]) -> str:
         "",
     ]
     for title in dict.fromkeys(group_of(limit.name) for limit in mine):
+        if title == SWEEP_TITLE:
+            swept = [limit for limit in mine if group_of(limit.name) == title]
+            parts += [f"### {title}\n", NOTES[title], "", *sweep_table(swept, values)]
+            continue
         parts += [
             f"### {title}\n",
             *([NOTES[title], ""] if title in NOTES else []),
@@ -188,7 +214,10 @@ def exceptions(result: Result, limits: list[Limit]) -> list[str]:
     values = {name: float(figure["value"]) for name, figure in result.figures.items()}
     failed = [limit for limit in limits if not limit.holds(values)]
     parts = ["Outside the limit:\n" if failed else "Outside the limit: none."]
-    for limit in failed:
+    missing = [limit.name for limit in failed if limit.name.startswith(SWEEP) and limit.name not in values]
+    if missing:
+        parts.append(f"- Random shapes are not measured yet: {', '.join(f'`{name}`' for name in families_of(missing))}.")
+    for limit in (limit for limit in failed if limit.name not in missing):
         got = number(values[limit.name]) if limit.name in values else "not measured"
         reason = f": {obstacle(limit.name)}" if limit.name in values else ""
         parts.append(f"- `{limit.name}` {got}, limit {limit.sense} {limit.limit:g}{reason}.")

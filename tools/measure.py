@@ -1,4 +1,4 @@
-"""Measures on the GPU of this machine, writes bench/results/<date>-<device>.json and checks the limits."""
+"""Measures on the GPU of this machine, fixed shapes and random ones: a file in bench/results, and its limits."""
 
 from __future__ import annotations
 
@@ -6,9 +6,24 @@ import datetime
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+SLICES = 5  # of the families of the sweep
+
+
+def sweep(out: Path) -> int:
+    """Every family of operations at random shapes, in slices of at most 8 minutes, 6 of them measured."""
+    seed, status = str(time.time_ns() % 2**32), 0
+    for part in range(1, SLICES + 1):
+        command = [sys.executable, ROOT / "bench/sweep.py", "--seed", seed, "--slice", f"{part}/{SLICES}", "--save", out]
+        try:
+            status |= subprocess.run(command, timeout=480).returncode
+        except subprocess.TimeoutExpired:
+            print(f"error: slice {part}/{SLICES} of the sweep took more than 8 minutes")
+            status = 1
+    return status
 
 
 def main() -> int:
@@ -21,7 +36,8 @@ def main() -> int:
     out = ROOT / "bench" / "results" / f"{datetime.date.today().isoformat()}-{device}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, ROOT / "bench/measure.py", "--out", out, *sys.argv[1:]], check=True)
-    return subprocess.run([sys.executable, ROOT / "tools/check_limits.py", out]).returncode
+    wrong = 0 if sys.argv[1:] else sweep(out)
+    return wrong | subprocess.run([sys.executable, ROOT / "tools/check_limits.py", out]).returncode
 
 
 if __name__ == "__main__":

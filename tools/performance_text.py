@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+SWEEP, SWEEP_TITLE = "sweep_", "Random shapes: torch's time over ours"
+
 # Title, beginning and end of the names in it; the first that fits takes a limit.
 GROUPS = [
+    (SWEEP_TITLE, "sweep_", ""),
     ("Matrix products", "mm_", ""),
     ("Attention", "at_", ""),
     ("Layers of models", "nn_", ""),
@@ -60,6 +63,9 @@ program; `make gpu-test` runs it and checks every limit."""
 
 # What is said below the title of a group.
 NOTES = {
+    SWEEP_TITLE: """`pygpukit bench --sweep`: shapes, dtypes, strides and alignments of each family drawn from wide distributions
+by a seed of the clock, 40 cases at least, each checked against float64. Limits are on the geometric mean and on the tenth
+percentile, never on a shape.""",
     "Matrix products": """Our own kernels, `mm_lt` apart: that is what serves with `PYGPUKIT_PREFER_CUBLASLT=1`, over
 all shapes of square products and of layers. GPU time of a graph of calls, contenders in turns, medians of five turns
 of 0.3 s where the row says so (three for `gemv` and `invariant`), else 0.06 s (0.02 s where there are many shapes),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +25,12 @@ is faster.
 --llm is timed by the host's clock, each token waited for; its tokens are
 checked against steps without graphs. Its peers are transformers' generate and,
 on a GPU, transformers' step compiled over a static cache in a captured graph.
+
+--sweep draws cases of every family of operations, of all sizes, widths and
+layouts, by a seed that is the clock's unless --seed gives one, and prints for
+each family the geometric mean, the tenth percentile and the ten worst beside
+PyTorch, on the CPU beside NumPy. Every case is checked against float64. The
+other options but --save are not its.
 
 Exit codes: 0 good; 1 a wrong result, or a regression with
 --fail-on-regression; 2 usage.
@@ -85,6 +93,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--contexts", type=_sizes, metavar="N,N", help="--llm: tokens before the one that is decoded")
     what.add_argument("--prompts", type=_sizes, metavar="N,N", help="--llm: tokens of a prompt that is read")
     what.add_argument("--quantize", choices=("fp8", "int8", "int4", "nvfp4"), help="--llm: format of the weights")
+    what.add_argument("--sweep", action="store_true", help="every family of operations at shapes drawn by a seed")
+    what.add_argument("--seed", type=_count, metavar="N", help="--sweep: draw those shapes again (the clock)")
+    what.add_argument("--count", type=_positive, metavar="N", help="--sweep: cases of a family (40; 5 on the CPU)")
+    what.add_argument("--seconds", type=_positive, metavar="S", help="--sweep: of all families (360)")
+    what.add_argument("--only", metavar="NAME,NAME", help="--sweep: these families")
+    what.add_argument("--slice", metavar="I/N", help="--sweep: every N-th family from the I-th on")
     what.add_argument("--sizes", type=_sizes, metavar="N,N", help="sizes of the square products")
     what.add_argument("--dtypes", type=_names, metavar="T,T", help="gemm: fp32 tf32 fp16 bf16; gemv: bf16 fp8 nvf4")
     what.add_argument("--seq-lens", type=_sizes, metavar="N,N", help="lengths of prompts, and of caches")
@@ -112,6 +126,9 @@ def _refuse(message: str) -> int:
 
 def _complaint(arguments: argparse.Namespace) -> str | None:
     """What is wrong with the request, before anything runs."""
+    for flag in ("seed", "count", "seconds", "only", "slice"):
+        if getattr(arguments, flag) is not None and not arguments.sweep:
+            return f"--{flag} is of --sweep, which is not selected"
     if arguments.fail_on_regression and arguments.compare is None:
         return "--fail-on-regression needs --compare FILE"
     for flag, path in (("--save", arguments.save), ("--roofline", arguments.roofline)):
@@ -173,6 +190,8 @@ def bench(arguments: argparse.Namespace) -> int:
     complaint = _complaint(arguments)
     if complaint is not None:
         return _refuse(complaint)
+    if arguments.sweep:
+        return _sweep(arguments)
     baseline = None
     if arguments.compare is not None:
         try:
@@ -184,6 +203,28 @@ def bench(arguments: argparse.Namespace) -> int:
     if complaint is not None:
         return _refuse(complaint)
     return _finish(arguments, suite.run(verbose=not arguments.quiet), baseline)
+
+
+def _sweep(arguments: argparse.Namespace) -> int:
+    """0 good, 1 a wrong result, 2 usage."""
+    import pygpukit as gp
+    from pygpukit.benchmark.sweep import find_families, run_sweep, save
+    from pygpukit.errors import ArgumentError
+
+    try:
+        families = find_families(arguments.only, arguments.slice)
+    except ArgumentError as error:
+        return _refuse(str(error))
+    seed = time.time_ns() % 2**32 if arguments.seed is None else arguments.seed
+    count = arguments.count or (40 if gp.default_device().kind == "cuda" else 5)
+    say = (lambda line: None) if arguments.quiet else functools.partial(print, flush=True)
+    say(f"-- seed {seed}")
+    outcome = run_sweep(families, seed, count, arguments.seconds or 360, say=say)
+    if arguments.save is not None:
+        save(outcome, arguments.save)
+    for line in outcome.wrong:
+        print(f"pygpukit bench: wrong result: {line}", file=sys.stderr)
+    return 1 if outcome.wrong else 0
 
 
 def _finish(arguments: argparse.Namespace, report: BenchmarkReport, baseline: BenchmarkReport | None) -> int:

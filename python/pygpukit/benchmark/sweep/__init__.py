@@ -1,0 +1,22 @@
+"""Every family of operations at shapes nobody named, beside a peer: ``pygpukit bench --sweep``."""
+
+from __future__ import annotations
+
+from pygpukit.benchmark.sweep.families import FAMILIES, find_families
+from pygpukit.benchmark.sweep.family import Case, Draw, Family, Input
+from pygpukit.benchmark.sweep.run import LEAST_CASES, Outcome, Row, figures, run_sweep, save
+
+__all__ = [
+    "FAMILIES",
+    "LEAST_CASES",
+    "Case",
+    "Draw",
+    "Family",
+    "Input",
+    "Outcome",
+    "Row",
+    "figures",
+    "find_families",
+    "run_sweep",
+    "save",
+]
