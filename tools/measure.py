@@ -17,9 +17,9 @@ def sweep(out: Path) -> int:
     """Every family of operations at random shapes, in slices of at most 8 minutes, 6 of them measured."""
     seed, status = str(time.time_ns() % 2**32), 0
     for part in range(1, SLICES + 1):
-        command = [sys.executable, ROOT / "bench/sweep.py", "--seed", seed, "--slice", f"{part}/{SLICES}", "--save", out]
+        options = ["--seed", seed, "--slice", f"{part}/{SLICES}", "--save", out]
         try:
-            status |= subprocess.run(command, timeout=480).returncode
+            status |= subprocess.run([sys.executable, ROOT / "bench/sweep.py", *options], timeout=480).returncode
         except subprocess.TimeoutExpired:
             print(f"error: slice {part}/{SLICES} of the sweep took more than 8 minutes")
             status = 1

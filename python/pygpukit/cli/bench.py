@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import sys
 import time
 from collections.abc import Callable
@@ -217,7 +216,11 @@ def _sweep(arguments: argparse.Namespace) -> int:
         return _refuse(str(error))
     seed = time.time_ns() % 2**32 if arguments.seed is None else arguments.seed
     count = arguments.count or (40 if gp.default_device().kind == "cuda" else 5)
-    say = (lambda line: None) if arguments.quiet else functools.partial(print, flush=True)
+
+    def say(line: str) -> None:
+        if not arguments.quiet:
+            print(line, flush=True)
+
     say(f"-- seed {seed}")
     outcome = run_sweep(families, seed, count, arguments.seconds or 360, say=say)
     if arguments.save is not None:

@@ -178,7 +178,7 @@ LAYER_FAMILIES = [
     Family(
         "conv1d",
         _conv1d,
-        lambda xs, out, stride, padding: gp.conv1d(*xs, stride, padding, out=out),
+        lambda xs, out, stride, padding: gp.conv1d(xs[0], xs[1], xs[2], stride, padding, out=out),
         lambda torch, ts, stride, padding: torch.nn.functional.conv1d(*ts, stride=stride, padding=padding),
         _conv1d_numpy,
     ),

@@ -62,7 +62,7 @@ class _Weights:
         self.format = self.options.pop("format")
         self.packed: dict[int, tuple[Any, gp.Weight]] = {}
 
-    def of(self, matrix: Any) -> gp.Weight:
+    def of(self, matrix: Any) -> Any:
         if id(matrix) not in self.packed:
             if len(self.packed) >= 512:
                 self.packed.clear()

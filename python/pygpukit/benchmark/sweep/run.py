@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 import json
 import math
 import random
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pygpukit as gp
 from pygpukit.benchmark.ceilings import num_copies
@@ -77,8 +79,7 @@ class Contest:
         if self.peer is None:
             return []
         if self.on_gpu:
-            import torch
-
+            torch = importlib.import_module("torch")
             tensors = [[torch.from_dlpack(x) for x in xs] for xs in sets]
             return [functools.partial(family.torch, torch, ts, **case.options) for ts in tensors]
         return [functools.partial(family.numpy, [x.to_numpy() for x in xs], **case.options) for xs in sets]
@@ -176,7 +177,9 @@ def figures(outcome: Outcome) -> dict[str, dict[str, float]]:
 
 def save(outcome: Outcome, path: Path) -> None:
     """Figures and cases into a file of measurements; what it holds of others stays."""
-    data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"figures": {}, "where": outcome.where}
+    data: dict[str, Any] = (
+        json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"figures": {}, "where": outcome.where}
+    )
     data["figures"].update(figures(outcome))
     for name, rows in outcome.rows.items():
         cases = [{key: value for key, value in dataclasses.asdict(row).items() if _is_told(value)} for row in rows]
