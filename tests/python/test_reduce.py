@@ -63,6 +63,24 @@ def test_cpu_and_gpu_agree_to_the_bit(rng, dtype, axis):
         assert bits(op(x, axis)) == bits(op(x.to("cuda"), axis))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
+@pytest.mark.parametrize("shape", [(5, 1559), (2, 4097), (70, 22), (33, 85), (2, 129), (9, 128), (3, 256), (3, 257), (1, 40003)])
+def test_neither_start_nor_end_of_a_row_changes_a_bit(device, rng, dtype, shape):
+    """Rows of odd width, at 16 bytes and beside them, short ones and long ones: the tree of the CPU."""
+    values = (rng.standard_normal(shape) * 20).astype(dtype)
+    dense = gp.from_numpy(values)
+    wide = gp.zeros((shape[0], shape[1] + 3), dtype)
+    wide[:, 1 : 1 + shape[1]] = dense
+    shifted = wide[:, 1 : 1 + shape[1]]
+    with gp.device("cpu"):
+        host = gp.from_numpy(values)
+    for op in (gp.sum, gp.max, gp.argmax, gp.cumsum):
+        wanted = bits(op(host, 1))
+        assert bits(op(dense, 1)) == wanted, op
+        assert bits(op(shifted, 1)) == wanted, op
+    assert bits(gp.var(dense, 1)) == bits(gp.var(shifted, 1))
+
+
 def test_full_reductions_are_0d(device):
     x = gp.ones((2, 3))
     for op in (gp.sum, gp.mean, gp.prod, gp.max, gp.min, gp.argmax, gp.argmin, gp.any, gp.all, gp.var, gp.std):

@@ -74,7 +74,49 @@ __global__ void __launch_bounds__(kScanThreads)
   }
 }
 
-// scan_rows: one block per (row, segment). Without segments `pyramids` is not read.
+/// Rows of at most kScanShort elements: a warp takes one.
+template <typename Op, typename T>
+GPUKIT_DEVICE void scan_short(void* out, const T* x, const ScanParams& p) {
+  using Acc = accumulate_t<T>;
+  constexpr int kWarps = kScanThreads / 32;
+  static_assert(kScanUnits == 8 && kScanShort == 32 * kScanUnits, "nodes of three levels");
+  const int lane = threadIdx.x & 31;
+  for (int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + (threadIdx.x >> 5); row < p.rows;
+       row += static_cast<int64_t>(gridDim.x) * kWarps) {
+    const ScanLoad<T> load{x + space_offset(p.rank, p.other_shape, p.other_in, row), p.in};
+    const int64_t out_row = space_offset(p.rank, p.other_shape, p.other_out, row);
+    T raw[kScanUnits];
+    Acc v[kScanUnits], of_32[kScanUnits];
+#pragma unroll
+    for (int u = 0; u < kScanUnits; ++u) {
+      const bool inside = u * 32 + lane < p.length;
+      raw[u] = load.row[inside ? (u * 32 + lane) * load.stride : 0];
+      v[u] = of_32[u] = Op::identity();
+    }
+#pragma unroll
+    for (int u = 0; u < kScanUnits; ++u) {
+      if (u * 32 >= p.length) continue;
+      if (u * 32 + lane < p.length) v[u] = load.unit(raw[u], 0);
+#pragma unroll
+      for (int k = 0; k < 5; ++k) {
+        const Acc left = shuffle_from(v[u], (lane >> (k + 1) << (k + 1)) + (1 << k) - 1);
+        if (lane >> k & 1) v[u] = Op::merge(left, v[u]);
+      }
+      of_32[u] = shuffle_from(v[u], 31);
+    }
+    const Acc of_64[] = {Op::merge(of_32[0], of_32[1]), Op::merge(of_32[2], of_32[3]), Op::merge(of_32[4], of_32[5])};
+    const Acc of_128 = Op::merge(of_64[0], of_64[1]);
+#pragma unroll
+    for (int u = 0; u < kScanUnits; ++u) {
+      if (u & 1) v[u] = Op::merge(of_32[u - 1], v[u]);
+      if (u & 2) v[u] = Op::merge(of_64[u / 2 - 1], v[u]);
+      if (u & 4) v[u] = Op::merge(of_128, v[u]);
+      if (u * 32 + lane < p.length) store_accumulated<T>(out, out_row + (u * 32 + lane) * p.out, v[u]);
+    }
+  }
+}
+
+// scan_rows: one block per (row, segment), or a warp for each short row. Without segments `pyramids` is not read.
 template <typename Op, typename T>
 __global__ void __launch_bounds__(kScanThreads, 2)
     scan_rows(void* out, const T* x, const accumulate_t<T>* pyramids, const __grid_constant__ ScanParams p) {
@@ -83,6 +125,7 @@ __global__ void __launch_bounds__(kScanThreads, 2)
   constexpr int kNodes = kWarps * kScanUnits;  // warp results of a tile
   constexpr int kNodeLevels = 6;
   static_assert(kNodes == 1 << kNodeLevels, "levels of a tile");
+  if (p.length <= kScanShort) return scan_short<Op>(out, x, p);
   __shared__ Acc nodes[2 * kNodes];
   __shared__ Acc slots[kWalkLevels];
   const int lane = threadIdx.x & 31;

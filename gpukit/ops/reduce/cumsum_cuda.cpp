@@ -34,7 +34,8 @@ ScanPlan plan_scan(const ScanLayout& layout, int accumulator_bytes) {
   p.segment_tiles = per_segment;
   while ((int64_t{1} << p.levels) < segments) ++p.levels;
   if (segments > 1) plan.pyramid_bytes = bytes(per_segment);
-  plan.grid = static_cast<unsigned>(std::min(layout.rows * segments, kMaxGrid));
+  const int64_t rows_of_block = layout.length <= kScanShort ? kScanThreads / 32 : 1;
+  plan.grid = static_cast<unsigned>(std::min(ceil_div(layout.rows, rows_of_block) * segments, kMaxGrid));
   return plan;
 }
 

@@ -7,6 +7,7 @@ namespace gpukit {
 inline constexpr int kScanThreads = 256;
 inline constexpr int kScanUnits = 8;
 inline constexpr int kScanTile = kScanThreads * kScanUnits;
+inline constexpr int kScanShort = 256;  // elements of a row that a warp takes alone
 inline constexpr int kScanMaxSegments = 1024;
 
 struct ScanParams {

@@ -54,6 +54,64 @@ struct RowLoad {
   }
 };
 
+/// The same for rows that start and end anywhere: the two aligned accesses that 16 bytes lie in, shifted together.
+template <typename Op, int V>
+struct ShiftedLoad {
+  using Raw = Vec<uint32_t, 4>;
+  using Element = typename Op::Element;
+  const Element* row;
+  const ReduceParams& p;
+
+  /// Both accesses lie within the row.
+  GPUKIT_DEVICE static Raw shifted(const Element* at) {
+    const auto place = reinterpret_cast<unsigned long long>(at);
+    const unsigned off = static_cast<unsigned>(place) & 15;
+    const auto* from = reinterpret_cast<const uint32_t*>(place - off);
+    const Raw low = load_vec<uint32_t, 4>(from), high = load_vec<uint32_t, 4>(from + 4);
+    uint32_t w[8];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) w[i] = low.v[i], w[i + 4] = high.v[i];
+#pragma unroll
+    for (int i = 0; i < 6; ++i) w[i] = off & 8 ? w[i + 2] : w[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i) w[i] = off & 4 ? w[i + 1] : w[i];
+    Raw raw;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) raw.v[i] = __funnelshift_r(w[i], w[i + 1], (off & 3) * 8);
+    return raw;
+  }
+  /// At the ends of a row, element by element.
+  GPUKIT_DEVICE Raw single(int64_t i) const {
+    Vec<Element, V> x;
+#pragma unroll
+    for (int k = 0; k < V; ++k) x.v[k] = row[at_most(i + k, p.length - 1)];
+    Raw raw;
+    memcpy(&raw, &x, sizeof(raw));
+    return raw;
+  }
+  template <int N>
+  GPUKIT_DEVICE void fetch(Raw (&raw)[N], int64_t i, int step, int64_t) const {
+#pragma unroll
+    for (int u = 0; u < N; ++u) {
+      const int64_t at = i + u * step;
+      if (at >= V && at + 2 * V <= p.length)
+        raw[u] = shifted(row + at);
+      else if (at < p.length)
+        raw[u] = single(at);
+      else
+        raw[u] = Raw{};
+    }
+  }
+  GPUKIT_DEVICE typename Op::Acc unit(const Raw& raw, int64_t i) const {
+    Vec<Element, V> x;
+    memcpy(&x, &raw, sizeof(x));
+    typename Op::Acc v[V];
+#pragma unroll
+    for (int k = 0; k < V; ++k) v[k] = i + k < p.length ? Op::load(x.v[k], i + k, p) : Op::identity();
+    return fold<Op, V>(v);
+  }
+};
+
 template <typename Op>
 struct StridedLoad {
   using Raw = typename Op::Element;
@@ -174,7 +232,7 @@ GPUKIT_DEVICE void reduce_wide(void* out, const typename Op::Element* x, typenam
     Acc v = Op::identity();
     if (active) {
       const int64_t chunk = (segment * p.warps + in_group) * p.chunks_per_warp;
-      if constexpr (reduce_ahead<Op>() && V > 1)
+      if constexpr (reduce_ahead<Op>() && V > 1 && N == kReduceUnits)
         v = walk_chunks_ahead<Op, V, N>(load, chunk, p.chunks_per_warp, p.length, slots[warp]);
       else
         v = walk_chunks<Op, V, N>(load, chunk, p.chunks_per_warp, p.length, slots[warp]);
@@ -194,27 +252,46 @@ __global__ void __launch_bounds__(kReduceThreads, reduce_ahead<Op>() ? 2 : reduc
   reduce_wide<Op, V, kReduceUnits, RowLoad<Op, V>>(out, x, partials, p);
 }
 
-// reduce_strided: any strides. With p.lanes below 32 a warp takes 32 / p.lanes rows of at most p.lanes elements.
+// reduce_shifted: the same, from anywhere to anywhere.
 template <typename Op>
-__global__ void __launch_bounds__(kReduceThreads, 2)
-    reduce_strided(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials,
+__global__ void __launch_bounds__(kReduceThreads, reduce_blocks<Op>() == 1 ? 1 : 2)
+    reduce_shifted(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials,
                    const __grid_constant__ ReduceParams p) {
-  if (p.lanes == 32) {
-    reduce_wide<Op, 1, kReduceUnits, StridedLoad<Op>>(out, x, partials, p);
-    return;
-  }
+  constexpr int V = 16 / sizeof(typename Op::Element);
+  reduce_wide<Op, V, kReduceShiftedUnits, ShiftedLoad<Op, V>>(out, x, partials, p);
+}
+
+/// Short rows: p.lanes lanes take one, kReduceNarrow neighbouring elements each.
+template <typename Op>
+GPUKIT_DEVICE void reduce_narrow(void* out, const typename Op::Element* x, const ReduceParams& p) {
   const int rows = kReduceThreads / p.lanes;
-  const int lane = threadIdx.x & (p.lanes - 1);
+  const int first_element = (threadIdx.x & (p.lanes - 1)) * kReduceNarrow;
 #pragma unroll 1
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * rows; first < p.outputs;
        first += static_cast<int64_t>(gridDim.x) * rows) {
     const int64_t output = first + threadIdx.x / p.lanes;
-    typename Op::Acc v = Op::identity();
-    if (output < p.outputs && lane < p.length)
-      v = Op::load(x[input_offset(p, output) + reduced_offset(p, lane)], lane, p);
-    v = lanes_tree<Op>(v, p.lanes);
-    if (output < p.outputs && lane == 0) Op::finish(out, output_offset(p, output), v, p);
+    const bool active = output < p.outputs;
+    const typename Op::Element* row = x + input_offset(p, active ? output : 0);
+    typename Op::Acc v[kReduceNarrow];
+#pragma unroll
+    for (int u = 0; u < kReduceNarrow; ++u) {
+      const int i = first_element + u;
+      v[u] = active && i < p.length ? Op::load(row[reduced_offset(p, i)], i, p) : Op::identity();
+    }
+    const typename Op::Acc total = lanes_tree<Op>(fold<Op, kReduceNarrow>(v), p.lanes);
+    if (active && first_element == 0) Op::finish(out, output_offset(p, output), total, p);
   }
+}
+
+// reduce_strided: any strides, and rows of at most kReduceNarrowLength elements.
+template <typename Op>
+__global__ void __launch_bounds__(kReduceThreads, 2)
+    reduce_strided(void* out, const typename Op::Element* __restrict__ x, typename Op::Acc* partials,
+                   const __grid_constant__ ReduceParams p) {
+  if (p.narrow)
+    reduce_narrow<Op>(out, x, p);
+  else
+    reduce_wide<Op, 1, kReduceUnits, StridedLoad<Op>>(out, x, partials, p);
 }
 
 /// Columns per thread: 32 bytes of accumulators, at most 16 bytes of input.

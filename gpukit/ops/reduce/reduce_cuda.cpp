@@ -9,12 +9,12 @@ namespace gpukit::cuda {
 namespace {
 
 constexpr const char* kSource = "gpukit/ops/reduce/reduce.cuh";
-constexpr int kFinish = 3;  // after the forms of ReduceForm
+constexpr int kFinish = 4;  // after the forms of ReduceForm
 
 std::vector<std::string> kernel_names(const std::string& op) {
   const std::string argument = "<gpukit::" + op + "<{T}>>";
   return {"gpukit::reduce_rows" + argument, "gpukit::reduce_strided" + argument, "gpukit::reduce_columns" + argument,
-          "gpukit::reduce_finish" + argument};
+          "gpukit::reduce_shifted" + argument, "gpukit::reduce_finish" + argument};
 }
 
 using enum DType;

@@ -19,10 +19,12 @@ struct ReduceParams {
   Divisor reduced_shape[kKernelRank];
   int64_t reduced_in[kKernelRank];
 
-  // Rows: a group of `warps` warps takes chunks_per_warp chunks each; `lanes` below 32 means several rows per warp.
+  // Rows: a group of `warps` warps takes chunks_per_warp chunks each.
   int64_t chunks_per_warp;
   int32_t warps;
+  // Short rows (`narrow`): `lanes` lanes of a warp take kReduceNarrow elements each.
   int32_t lanes;
+  int32_t narrow;
 
   // Columns: blocks of tx * ty threads; the last kept axis is walked by x.
   int64_t segment_rows;
@@ -45,7 +47,9 @@ struct ReduceParams {
 
 inline constexpr int kReduceThreads = 256;
 inline constexpr int kCounterOffset = 256;
-inline constexpr int kReduceUnits = 8;  // loads in flight per thread
+inline constexpr int kReduceUnits = 8;         // loads in flight per thread
+inline constexpr int kReduceShiftedUnits = 4;  // pairs of them, for rows that start anywhere
+inline constexpr int kReduceNarrow = 4, kReduceNarrowLength = 32 * kReduceNarrow;
 inline constexpr int kReduceMaxSegments = 8192;
 
 }  // namespace gpukit

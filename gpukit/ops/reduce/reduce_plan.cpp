@@ -87,7 +87,6 @@ void plan_single(ReducePlan& plan, int64_t chunks, int accumulator_bytes, int64_
 
 void plan_rows(ReducePlan& plan, int64_t chunk, int accumulator_bytes, int64_t max_segments, int sm_count) {
   ReduceParams& p = plan.params;
-  p.lanes = 32;
   const int64_t chunks = ceil_div(p.length, chunk);
   if (p.outputs == 1 && chunks > kSplitFrom && max_segments > 1)
     return plan_single(plan, chunks, accumulator_bytes, max_segments, sm_count);
@@ -113,7 +112,8 @@ void plan_rows(ReducePlan& plan, int64_t chunk, int accumulator_bytes, int64_t m
 
 void plan_narrow(ReducePlan& plan) {
   ReduceParams& p = plan.params;
-  p.lanes = static_cast<int32_t>(ceil_power(p.length));
+  p.narrow = 1;
+  p.lanes = static_cast<int32_t>(ceil_power(ceil_div(p.length, kReduceNarrow)));
   p.warps = 1;
   p.segments = make_divisor(1);
   p.finish_slots = 1;
@@ -197,11 +197,14 @@ ReducePlan plan_reduce(const ReduceLayout& layout, int element_bytes, int accumu
     for (int i = 0; i + 1 < layout.kept_rank; ++i) together = together && layout.kept[i].in % across == 0;
     plan.form = ReduceForm::columns;
     plan_columns(plan, together ? across : 1, accumulator_bytes, max_segments);
-  } else if (layout.length <= 16) {
+  } else if (layout.length <= kReduceNarrowLength) {
     plan_narrow(plan);
   } else if (single && reduced.in == 1 && aligned && rows_are_aligned(layout, vector)) {
     plan.form = ReduceForm::rows;
     plan_rows(plan, 32 * kReduceUnits * vector, accumulator_bytes, max_segments, sm_count);
+  } else if (single && reduced.in == 1 && vector > 1) {
+    plan.form = ReduceForm::shifted;
+    plan_rows(plan, 32 * kReduceShiftedUnits * vector, accumulator_bytes, max_segments, sm_count);
   } else {
     plan_rows(plan, 32 * kReduceUnits, accumulator_bytes, max_segments, sm_count);
   }

@@ -30,7 +30,8 @@ struct ReduceLayout {
 ReduceLayout reduce_layout(const Dims& shape, const Dims& in_strides, uint32_t reduced, const Dims& out_strides,
                            bool keep_order);
 
-enum class ReduceForm : uint8_t { rows, strided, columns };
+/// shifted: contiguous rows that start or end within 16 bytes.
+enum class ReduceForm : uint8_t { rows, strided, columns, shifted };
 
 struct ReducePlan {
   ReduceForm form = ReduceForm::strided;

@@ -217,12 +217,17 @@ TEST(ReducePlan, Table) {
     EXPECT_LE(plan.partials_bytes, single ? 64 << 10 : kMaxPartialsBytes) << row.shape.str();
     EXPECT_LE(plan.shared_bytes, 48u << 10);
   }
-  EXPECT_EQ(plan_reduce(contiguous_layout({m, n}, 0b11), 4, 4, false, 132).form, ReduceForm::strided);
+  EXPECT_EQ(plan_reduce(contiguous_layout({m, n}, 0b11), 4, 4, false, 132).form, ReduceForm::shifted);
+  // Odd widths and starts keep 16 bytes at a time where elements are smaller.
+  EXPECT_EQ(plan_reduce(contiguous_layout({m, 1559}, 0b10), 2, 4, true, 132).form, ReduceForm::shifted);
+  EXPECT_EQ(plan_reduce(contiguous_layout({3, 1000003}, 0b10), 4, 4, true, 132).form, ReduceForm::shifted);
+  EXPECT_GT(plan_reduce(contiguous_layout({3, 1000003}, 0b10), 4, 4, true, 132).params.segments.value, 8);
+  EXPECT_EQ(plan_reduce(contiguous_layout({m, 1559}, 0b10), 16, 16, true, 132).form, ReduceForm::strided);
 }
 
 TEST(ReducePlan, SegmentsCoverEveryElementOnce) {
   for (int64_t rows : {1, 3, 700}) {
-    for (int64_t length : {17, 1000, 4096, 65536, 1 << 20, (1 << 24) + 8}) {
+    for (int64_t length : {129, 1000, 4096, 65536, 1 << 20, (1 << 24) + 8}) {
       const ReducePlan plan = plan_reduce(contiguous_layout({rows, length}, 0b10), 4, 4, true, 132);
       const ReduceParams& p = plan.params;
       const int64_t chunk = 32 * kReduceUnits * (plan.form == ReduceForm::rows ? 4 : 1);
@@ -235,6 +240,22 @@ TEST(ReducePlan, SegmentsCoverEveryElementOnce) {
       EXPECT_LT(columns.params.segment_rows * (columns.params.segments.value - 1), length);
     }
   }
+}
+
+/// Lanes take all elements of a short row, and a block as many rows as it has lanes for.
+TEST(ReducePlan, ShortRowsShareAWarp) {
+  for (int64_t length = 1; length <= kReduceNarrowLength; ++length) {
+    const ReducePlan plan = plan_reduce(contiguous_layout({55604, length}, 0b10), 4, 4, true, 132);
+    const ReduceParams& p = plan.params;
+    ASSERT_TRUE(p.narrow) << length;
+    EXPECT_EQ(plan.form, ReduceForm::strided);
+    EXPECT_GE(p.lanes * kReduceNarrow, length);
+    EXPECT_TRUE(p.lanes == 1 || p.lanes / 2 * kReduceNarrow < length) << length;
+    EXPECT_EQ(plan.grid, ceil_div(55604, kReduceThreads / p.lanes));
+    EXPECT_EQ(p.segments.value, 1);
+  }
+  EXPECT_EQ(plan_reduce(contiguous_layout({55604, 22}, 0b10), 4, 4, true, 132).params.lanes, 8);
+  EXPECT_FALSE(plan_reduce(contiguous_layout({55604, kReduceNarrowLength + 1}, 0b10), 4, 4, true, 132).params.narrow);
 }
 
 TEST(Divisor, IsExact) {
