@@ -145,3 +145,18 @@ def test_l2norm_is_rmsnorm_without_gamma(device, rng, dtype):
         gp.l2norm(gp.zeros((3,), dtype="int32"))
     with pytest.raises(ValueError, match="l2norm: out must have shape"):
         gp.l2norm(x, out=gp.zeros((3,), dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("width", [65536, 70001])
+def test_softmax_of_few_long_rows(device, rng, dtype, width):
+    """Several blocks a row where one would leave the rest of a chip idle."""
+    values = rng.standard_normal((2, width)).astype(dtype)
+    values[1] = values[0]
+    x = gp.from_numpy(values)
+    got = gp.softmax(x).to_numpy()
+    shares = np.exp(values.astype(np.float64) - values.max())
+    np.testing.assert_allclose(got, shares / shares.sum(1, keepdims=True), rtol=1e-5 if dtype == "float32" else 1e-12)
+    assert got[0].tobytes() == got[1].tobytes()
+    gp.softmax(x, out=x)
+    assert x.to_numpy().tobytes() == got.tobytes()

@@ -114,6 +114,21 @@ RowPlan plan_rows(const Dims& shape, const Dims& in_strides, const Dims& out_str
   return plan;
 }
 
+RowSplit split_rows(const RowPlan& plan, int element_bytes) {
+  constexpr int64_t kManyBlocks = 256, kLeastSegments = 8;
+  const RowParams& p = plan.params;
+  RowSplit split = {1, p.chunks_per_warp};
+  if (plan.form != RowForm::wide) return split;
+  const int64_t v = plan.vector ? 16 / element_bytes : 1;
+  const int64_t chunks = ceil_div(p.width, 32 * v * wide_units(element_bytes)), warps = kRowMaxThreads / 32;
+  const auto segments = [&](int64_t per_warp) { return ceil_div(chunks, warps * per_warp); };
+  int64_t per_warp = p.chunks_per_warp;
+  while (per_warp > 1 && p.rows * segments(per_warp) < kManyBlocks && segments(per_warp / 2) <= kMaxRowSegments)
+    per_warp /= 2;
+  if (segments(per_warp) < kLeastSegments) return split;
+  return {segments(per_warp), per_warp};
+}
+
 int64_t row_offset(const RowParams& p, const int64_t (&strides)[kKernelRank], int64_t index) {
   int64_t offset = 0;
   for (int i = p.rank - 1; i >= 0; --i) {

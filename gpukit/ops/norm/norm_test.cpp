@@ -172,5 +172,27 @@ TEST(RowPlan, Table) {
   }
 }
 
+/// A few long rows are shared by many blocks, each with a whole node of the tree; many rows and short ones are not.
+TEST(RowPlan, FewLongRowsAreSplit) {
+  for (int64_t rows : {1, 3, 40, 300})
+    for (int64_t width : {40001, 70001, 262144, 1000003, 1 << 24})
+      for (int bytes : {2, 4, 8}) {
+        const Dims shape = {rows, width}, strides = contiguous_strides(shape);
+        const RowPlan plan = plan_rows(shape, strides, strides, 1, bytes, true, true);
+        const RowSplit split = split_rows(plan, bytes);
+        EXPECT_LE(split.segments, kMaxRowSegments);
+        EXPECT_TRUE(split.segments == 1 || split.segments >= 8) << shape.str();
+        EXPECT_TRUE(rows < 256 || split.segments == 1) << shape.str();
+        if (split.segments == 1) continue;
+        const int64_t segment =
+            split.chunks_per_warp * kRowMaxThreads * (plan.vector ? 16 / bytes : 1) * wide_units(bytes);
+        EXPECT_EQ(segment & (segment - 1), 0) << "a whole node of the tree";
+        EXPECT_GE(segment * split.segments, width);
+        EXPECT_LT(segment * (split.segments - 1), width);
+      }
+  const Dims shape = {3, 1000003}, strides = contiguous_strides(shape);
+  EXPECT_EQ(split_rows(plan_rows(shape, strides, strides, 1, 4, true, true), 4).segments, 123);
+}
+
 }  // namespace
 }  // namespace gpukit

@@ -42,6 +42,48 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
   }
 }
 
+/// The tree over the values of a row's segments, at most one a thread. Every thread gets it.
+template <typename Op>
+GPUKIT_DEVICE typename Op::Acc merge_segments(const typename Op::Acc* values, int64_t count, typename Op::Acc* shared) {
+  const typename Op::Acc v = threadIdx.x < count ? values[threadIdx.x] : Op::identity();
+  return warps_tree<Op>(lanes_tree<Op>(v, 32), kRowMaxThreads / 32, shared);
+}
+
+/// What a pass of softmax_split leaves or does.
+enum class SplitPass { maxima, sums, results };
+
+// softmax_split: one block per (row, segment), in three passes. `partials` holds the maxima of all segments, then their
+// sums.
+template <typename T, bool kVector, SplitPass kPass>
+__global__ void __launch_bounds__(kRowMaxThreads, 1)
+    softmax_split(T* out, const T* x, compute_t<T>* partials, const __grid_constant__ RowParams p,
+                  const Divisor segments) {
+  using C = compute_t<T>;
+  constexpr int V = row_vector<T, kVector>();
+  __shared__ C slots[kRowMaxThreads / 32 * kWalkLevels];
+  __shared__ C shared[32];
+  int64_t segment;
+  const int64_t index = quotient(blockIdx.x, segments, segment);
+  const int64_t length = p.chunks_per_warp * (kRowMaxThreads * V * WideRow<T, V>::kUnits), first = segment * length;
+  const WideRow<T, V> row{x + space_offset(p.rank, p.shape, p.in, index) + first * p.in_step,
+                          at_most(length, p.width - first), p.in_step};
+  if constexpr (kPass == SplitPass::maxima) {
+    const C top = row.template reduce<TreeMax<C>>(p, slots, shared, [](C v) { return v; });
+    if (threadIdx.x == 0) partials[blockIdx.x] = top;
+  } else {
+    const C top = merge_segments<TreeMax<C>>(partials + index * segments.value, segments.value, shared);
+    if constexpr (kPass == SplitPass::sums) {
+      const C sum = row.template reduce<TreeSum<C>>(p, slots, shared, [=](C v) { return exponential(v - top); });
+      if (threadIdx.x == 0) partials[p.rows * segments.value + blockIdx.x] = sum;
+    } else {
+      const C scale =
+          C(1) / merge_segments<TreeSum<C>>(partials + (p.rows + index) * segments.value, segments.value, shared);
+      row.store(out + space_offset(p.rank, p.shape, p.out, index) + first * p.out_step, p.out_step,
+                [=](C v, int64_t) { return exponential(v - top) * scale; });
+    }
+  }
+}
+
 template <typename T, int V, bool kExp>
 struct SoftmaxColumns {
   using C = compute_t<T>;
