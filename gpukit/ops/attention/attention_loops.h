@@ -118,7 +118,7 @@ struct AttentionLoops {
   decltype(&read_head) read;
 };
 
-#ifdef GPUKIT_X86_BLOCKS
+#ifdef GPUKIT_X86_LEVELS
 // The same loops, compiled for wider registers.
 #define GPUKIT_ATTENTION_LOOPS(level, TARGET)                                                                  \
   namespace level {                                                                                            \
@@ -141,7 +141,7 @@ GPUKIT_ATTENTION_LOOPS(avx512, GPUKIT_AVX512)
 
 inline AttentionLoops attention_loops(MatmulLevel level) {
   const Block<float> product = choose_block<float>(level);
-#ifdef GPUKIT_X86_BLOCKS
+#ifdef GPUKIT_X86_LEVELS
   if (level == MatmulLevel::avx512) return {product, avx512::softmax, avx512::scale, avx512::merge, avx512::read};
   if (level == MatmulLevel::avx2) return {product, avx2::softmax, avx2::scale, avx2::merge, avx2::read};
 #endif
