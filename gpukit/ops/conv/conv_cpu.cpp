@@ -6,8 +6,8 @@
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/vector_loops.h"
 #include "gpukit/ops/common/workspace.h"
+#include "gpukit/ops/conv/conv_gather.h"
 #include "gpukit/ops/conv/conv_impl.h"
-#include "gpukit/ops/matmul/cpu/matmul_loops.h"
 #include "gpukit/runtime/launch_gate.h"
 
 namespace gpukit::cpu {
@@ -37,7 +37,8 @@ class Convolution {
  public:
   using Sum = typename Sums<T>::type;
 
-  Convolution(const ConvSpace& space, const Block<T>& block) : s_(space), block_(block) {
+  Convolution(const ConvSpace& space, MatmulLevel level)
+      : s_(space), block_(choose_block<T>(level)), gather_(choose_gather<T>(level)) {
     strips_ = ceil_div(s_.out_channels, block_.rows);
     const int64_t phases = std::max<int64_t>(s_.phases, 1);
     for (int64_t phase = 0; phase < phases; ++phase) {
@@ -180,6 +181,13 @@ class Convolution {
     const int64_t first_row = rows.first_in + at.row * rows.in_step;
     const int64_t first = columns.first_in + at.column * columns.in_step;
     const int64_t step = columns.in_step * s_.x_column;
+    if (count == block_.columns && step == 1 &&
+        inside(first_row, first_row + (rows.taps - 1) * rows.in_tap, s_.rows.in) &&
+        inside(first, first + (columns.taps - 1) * columns.in_tap, s_.columns.in - (count - 1) * columns.in_step)) {
+      const GatherSteps steps{columns.taps, rows.taps, columns.in_tap * s_.x_column, rows.in_tap * s_.x_row,
+                              s_.x_channel};
+      return gather_(to, x + first_row * s_.x_row + first * s_.x_column, steps, k, depth);
+    }
     int64_t channel = k / taps;
     Place tap{k % taps / columns.taps, k % columns.taps};
     for (int64_t i = 0; i < depth; ++i, to += block_.columns) {
@@ -201,6 +209,8 @@ class Convolution {
       }
     }
   }
+
+  static bool inside(int64_t a, int64_t b, int64_t size) { return std::min(a, b) >= 0 && std::max(a, b) < size; }
 
   static void copy(Sum* to, const T* from, int64_t step, int64_t count) {
     if (step == 1)
@@ -227,6 +237,7 @@ class Convolution {
 
   const ConvSpace s_;
   const Block<T> block_;
+  const Gather<T> gather_;
   int64_t strips_ = 0, weights_ = 0, tasks_ = 0;
   std::vector<Part> parts_;
 };
@@ -236,7 +247,7 @@ class Convolution {
 void conv(const ConvCall& call) {
   visit_floating(call.input.dtype(), [&]<typename T>() {
     using Sum = typename Convolution<T>::Sum;
-    Convolution<T> convolution(call.space, choose_block<T>(matmul_level()));
+    Convolution<T> convolution(call.space, matmul_level());
     Temporaries temporaries(call.op);
     const DType sums = sizeof(Sum) == 8 ? DType::float64 : DType::float32;
     const Array packed = temporaries.empty({convolution.packed_weights()}, sums, call.input.device());
