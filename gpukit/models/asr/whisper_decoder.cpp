@@ -116,10 +116,13 @@ WhisperDecoder::WhisperDecoder(const WhisperWeights& weights, int64_t windows, i
     : weights_(weights), windows_(windows), sequences_(sequences) {
   const WhisperConfig& c = weights.config;
   const int64_t heads = c.decoder_attention_heads, dim = c.d_model / heads;
+  // A CPU reads the keys of one head after the other: they lie side by side there.
+  const bool by_head = weights.device.kind == DeviceKind::cpu;
   const auto make = [&](int64_t count, int64_t tokens) {
     KvCache cache;
     for (Array* part : {&cache.k, &cache.v})
-      *part = Array::empty({count, tokens, heads, dim}, weights.dtype, weights.device);
+      *part = by_head ? Array::empty({count, heads, tokens, dim}, weights.dtype, weights.device).permute({0, 2, 1, 3})
+                      : Array::empty({count, tokens, heads, dim}, weights.dtype, weights.device);
     return cache;
   };
   for (int64_t i = 0; i < c.decoder_layers; ++i) {

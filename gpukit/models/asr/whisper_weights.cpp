@@ -33,6 +33,9 @@ class Loader {
     return {pack(tensor(name + ".weight", {outputs, inputs})), tensor(name + ".bias", {outputs})};
   }
 
+  /// What follows is of the decoder, which reads a token at a time.
+  void expect_few_rows() { few_rows_ = true; }
+
   /// Projections of one input as one matrix; the one of the keys has no bias.
   LinearWeights joined(const std::string& prefix, std::initializer_list<const char*> parts) const {
     const int64_t d = weights_.config.d_model;
@@ -72,12 +75,14 @@ class Loader {
 
  private:
   Weight pack(const Array& matrix) const {
-    return quantize_ ? Weight::quantize(matrix, *quantize_, QuantizeOptions()) : Weight(matrix);
+    if (quantize_) return Weight::quantize(matrix, *quantize_, QuantizeOptions());
+    return few_rows_ ? Weight::for_few_rows(matrix) : Weight(matrix);
   }
 
   const io::TensorFile* const file_;
   const WhisperWeights& weights_;
   const std::optional<DType> quantize_;
+  bool few_rows_ = false;
 };
 
 template <typename F>
@@ -125,7 +130,7 @@ WhisperWeights WhisperWeights::make(const io::TensorFile* file, const WhisperCon
   w.dtype = options.dtype.value_or(w.device.kind == DeviceKind::cpu ? DType::float32 : DType::float16);
   if (w.dtype != DType::float32 && w.dtype != DType::float16 && w.dtype != DType::bfloat16)
     throw DTypeError("whisper", "dtype", "be float32, float16 or bfloat16", name(w.dtype));
-  const Loader load(file, w, options);
+  Loader load(file, w, options);
   const int64_t d = config.d_model;
   w.conv1 = load.convolution("encoder.conv1", config.num_mel_bins);
   w.conv2 = load.convolution("encoder.conv2", d);
@@ -134,8 +139,9 @@ WhisperWeights WhisperWeights::make(const io::TensorFile* file, const WhisperCon
     load.layer(w.encoder.emplace_back(), "encoder.layers." + std::to_string(i) + ".", config.encoder_ffn_dim);
   w.encoder_norm = load.norm("encoder.layer_norm");
   w.token_table = load.tensor("decoder.embed_tokens.weight", {config.vocab_size, d});
-  w.head = Weight(w.token_table);
+  w.head = Weight::for_few_rows(w.token_table);
   w.decoder_positions = load.tensor("decoder.embed_positions.weight", {config.max_target_positions, d});
+  load.expect_few_rows();
   for (int64_t i = 0; i < config.decoder_layers; ++i) {
     const std::string prefix = "decoder.layers." + std::to_string(i) + ".";
     load.layer(w.decoder.emplace_back(), prefix, config.decoder_ffn_dim);
