@@ -156,6 +156,7 @@ class Attention {
     clear(tile, from);
     clear(to, tile + kKeyTile);
     std::fill_n(s->readable, kKeyTile, true);
+    bool packed = false;  // the keys, straight from the cache
     for (int64_t key = from; key < to;) {
       const CacheSlot at = find_slot(p_.cache, pointer<int32_t>(arg_tables), sequence, key);
       const int64_t stop = std::min(to, key + p_.cache.page_size - key % p_.cache.page_size);
@@ -165,16 +166,25 @@ class Attention {
         std::fill(s->readable + (key - tile), s->readable + (stop - tile), false);
         s->all_readable = false;
       } else {
-        for (int64_t i = key; i < stop; ++i) {
-          const int64_t slot = at.slot + (i - key);
-          read_head(p_.cache.k, arg_k, arg_k_scale, at.page, slot, kv_head, s->k_rows.data() + (i - tile) * p_.dim);
-          if (!read_head(p_.cache.v, arg_v, arg_v_scale, at.page, slot, kv_head, s->v.data() + (i - tile) * width_))
-            s->finite = false;
+        if (stop - key == kKeyTile && p_.cache.kind == CacheKind::float32 && p_.cache.k.step == 1) {
+          const CacheStrides& k = p_.cache.k;
+          loops_.product.pack_columns(s->k.data(),
+                                      pointer<float>(arg_k) + at.page * k.page + at.slot * k.slot + kv_head * k.head,
+                                      kKeyTile, k.slot, p_.dim, 1);
+          packed = true;
+        } else {
+          for (int64_t i = key; i < stop; ++i)
+            read_head(p_.cache.k, arg_k, arg_k_scale, at.page, at.slot + (i - key), kv_head,
+                      s->k_rows.data() + (i - tile) * p_.dim);
         }
+        for (int64_t i = key; i < stop; ++i)
+          if (!read_head(p_.cache.v, arg_v, arg_v_scale, at.page, at.slot + (i - key), kv_head,
+                         s->v.data() + (i - tile) * width_))
+            s->finite = false;
       }
       key = stop;
     }
-    loops_.product.pack_columns(s->k.data(), s->k_rows.data(), kKeyTile, p_.dim, p_.dim, 1);
+    if (!packed) loops_.product.pack_columns(s->k.data(), s->k_rows.data(), kKeyTile, p_.dim, p_.dim, 1);
   }
 
   bool read_head(const CacheStrides& c, Argument data, Argument scales, int64_t page, int64_t slot, int64_t head,
