@@ -191,13 +191,14 @@ struct Remainder {
   }
 };
 
-/// Rounds towards minus infinity, as in Python.
+/// Rounds towards minus infinity: integers as in Python, floats as the floor of the quotient where an operand is
+/// infinite.
 struct FloorDivide {
   static constexpr int kCost = 2;
   template <typename T>
   static GPUKIT_DEVICE T apply(T a, T b) {
     if constexpr (NumberTraits<T>::kFloat) {
-      if (b == T(0)) return a / b;
+      if (b == T(0) || a - a != T(0) || b - b != T(0)) return a / b;
       const T r = fmod_of(a, b);
       T q = (a - r) / b;
       if (r != T(0) && (r < T(0)) != (b < T(0))) q -= T(1);

@@ -189,7 +189,9 @@ GPUKIT_DEVICE Complex sign_of(Complex z) {
     z = {0.25 * z.re, 0.25 * z.im};
     size = hypot(z.re, z.im);
   }
-  return {z.re / size, z.im / size};
+  const Complex unit{z.re / size, z.im / size};
+  const double any = unit.re + unit.im;
+  return is_nan(any) ? Complex{any, any} : unit;
 }
 
 GPUKIT_DEVICE Complex scaled(Complex z, double factor) { return {z.re * factor, z.im * factor}; }

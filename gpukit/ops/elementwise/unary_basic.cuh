@@ -36,12 +36,12 @@ struct Absolute {
   }
 };
 
-/// -1, 0 or 1; NaN stays NaN, zeros keep their sign.
+/// -1, 0 or 1; NaN stays NaN, both zeros give +0.
 struct Sign {
   static constexpr int kCost = 0;
   template <typename T>
   static GPUKIT_DEVICE T apply(T x) {
-    return x > T(0) ? T(1) : x < T(0) ? static_cast<T>(-1) : x;
+    return x > T(0) ? T(1) : x < T(0) ? static_cast<T>(-1) : static_cast<T>(x + T(0));
   }
 };
 
