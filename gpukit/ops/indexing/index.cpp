@@ -61,11 +61,16 @@ Array zero_d_mask(const Array& x, bool value, Temporaries& into) {
   return index;
 }
 
-void check_mask(const char* op, const Array& view, int axis, const Array& mask) {
-  for (int i = 0; i < mask.ndim(); ++i)
-    if (mask.shape()[i] != view.shape()[axis + i])
+/// The view that the mask is for: an axis of a mask may have no elements, and selects nothing then.
+Array under_mask(const char* op, Array view, int axis, const Array& mask) {
+  for (int i = 0; i < mask.ndim(); ++i) {
+    if (mask.shape()[i] == view.shape()[axis + i]) continue;
+    if (mask.shape()[i] != 0)
       throw OutOfRangeError(std::string(op) + ": a mask of shape " + mask.shape().str() + " does not fit axis " +
                             std::to_string(axis + i) + " of size " + std::to_string(view.shape()[axis + i]));
+    view = view.slice(axis + i, 0, 0, 1);
+  }
+  return view;
 }
 
 Parsed parse(const char* op, const Array& x, std::span<const IndexItem> items, Temporaries& into) {
@@ -116,7 +121,7 @@ Parsed parse(const char* op, const Array& x, std::span<const IndexItem> items, T
         parsed.view = parsed.view.expand_dims(axis);
         parsed.arrays.push_back({array.expand_dims(0), axis++});
       } else {
-        check_mask(op, parsed.view, axis, array);
+        parsed.view = under_mask(op, parsed.view, axis, array);
         parsed.arrays.push_back({array, axis});
         axis += array.ndim();
       }
