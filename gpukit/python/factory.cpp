@@ -51,13 +51,29 @@ ArrayObject convert(Array array, std::optional<DType> dtype, bool copy_now) {
   return wrap(std::move(array));
 }
 
-/// Python numbers and nested lists of them.
+/// Python integers beyond the dtype that NumPy finds by itself, each exact. Throws ArgumentError for one that the dtype
+/// cannot hold.
+nb::object exact_integers(nb::handle obj, DType wanted) {
+  try {
+    return numpy().attr("asarray")(obj, "dtype"_a = numpy_dtype(wanted));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_OverflowError)) throw;
+    throw ArgumentError("asarray", "obj", std::string("hold only values of ") + name(wanted), error.what());
+  }
+}
+
+/// Python numbers, nested lists of them, and objects with a buffer.
 ArrayObject from_sequence(nb::handle obj, std::optional<DType> dtype, DeviceArg device) {
   nb::object host = numpy().attr("asarray")(obj);
   DType found = dtype_from_numpy(host.attr("dtype"));
-  bool typed = is_numpy_array(obj) || is_numpy_scalar(obj);
+  const bool typed = is_numpy_array(obj) || is_numpy_scalar(obj) || PyObject_CheckBuffer(obj.ptr());
   if (typed && !dtype) return wrap(upload(host, to_device(device)));
   DType wanted = dtype ? *dtype : default_for(found);
+  if (!typed && wanted != found && is_integer(wanted) && !is_storage_only(wanted) &&
+      (is_integer(found) || is_floating(found))) {
+    host = exact_integers(obj, wanted);
+    found = wanted;
+  }
   // Floats are rounded once, on the way in, when NumPy has the dtype; else on the device.
   if (wanted != found && wanted != DType::bfloat16 && !is_storage_only(wanted) && kind(wanted) != DTypeKind::boolean &&
       is_floating(found) == is_floating(wanted) && !is_complex(found))

@@ -117,7 +117,7 @@ def test_errors(device):
         gp.arange(3, dtype="bool")
     with pytest.raises(ValueError, match="num must not be negative"):
         gp.linspace(0, 1, -1)
-    with pytest.raises(TypeError, match="float dtype"):
+    with pytest.raises(TypeError, match="float or complex dtype"):
         gp.linspace(0, 1, 5, dtype="int32")
     with pytest.raises(ValueError, match="device"):
         gp.zeros((2,), device="tpu")

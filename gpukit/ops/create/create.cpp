@@ -6,6 +6,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/transfer.h"
@@ -165,11 +166,24 @@ Array linspace(double start, double stop, int64_t num, std::optional<DType> dtyp
                std::optional<Device> device) {
   if (num < 0) throw ArgumentError("linspace", "num", "not be negative", std::to_string(num));
   const DType chosen = dtype.value_or(DType::float32);
-  if (!is_floating(chosen)) throw DTypeError("linspace", "dtype", "be a float dtype", name(chosen));
+  if (is_complex(chosen)) return linspace(std::complex(start), std::complex(stop), num, chosen, endpoint, device);
+  if (!is_floating(chosen)) throw DTypeError("linspace", "dtype", "be a float or complex dtype", name(chosen));
   Array out = allocate("linspace", {num}, chosen, device);
   const int64_t intervals = endpoint ? num - 1 : num;
   const double step = intervals > 0 ? (stop - start) / static_cast<double>(intervals) : 0.0;
   sequence(out, start, step, endpoint && num > 1 ? &stop : nullptr);
+  return out;
+}
+
+Array linspace(std::complex<double> start, std::complex<double> stop, int64_t num, std::optional<DType> dtype,
+               bool endpoint, std::optional<Device> device) {
+  if (num < 0) throw ArgumentError("linspace", "num", "not be negative", std::to_string(num));
+  const DType chosen = dtype.value_or(DType::complex64);
+  if (!is_complex(chosen)) throw DTypeError("linspace", "dtype", "be complex for complex bounds", name(chosen));
+  const Array out = allocate("linspace", {num}, chosen, device);
+  const DType part = chosen == DType::complex64 ? DType::float32 : DType::float64;
+  copy_into(real(out), linspace(start.real(), stop.real(), num, part, endpoint, out.device()));
+  copy_into(imag(out), linspace(start.imag(), stop.imag(), num, part, endpoint, out.device()));
   return out;
 }
 

@@ -3,6 +3,7 @@
 // Error inside a graph capture, because it allocates.
 #pragma once
 
+#include <complex>
 #include <optional>
 
 #include "gpukit/array/array.h"
@@ -37,9 +38,12 @@ Array arange(const Scalar& start, const Scalar& stop, const Scalar& step = Scala
              std::optional<Device> device = {});
 
 /// `num` evenly spaced values from start to stop, both exact; without `endpoint` stop is left out. In float64, rounded
-/// once. Float dtypes only; float32 when not given.
+/// once. Float and complex dtypes only; float32 when not given.
 Array linspace(double start, double stop, int64_t num, std::optional<DType> dtype = {}, bool endpoint = true,
                std::optional<Device> device = {});
+/// The same between complex numbers, real and imaginary parts each by themselves; complex64 when no dtype is given.
+Array linspace(std::complex<double> start, std::complex<double> stop, int64_t num, std::optional<DType> dtype = {},
+               bool endpoint = true, std::optional<Device> device = {});
 
 namespace cpu {
 void sequence(const Array& out, int64_t start, int64_t step);

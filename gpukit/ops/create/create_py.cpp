@@ -26,12 +26,6 @@ ArrayObject make_arange(python::NumberArg start, python::NumberArg stop, python:
   return make(device, [&](std::optional<Device> where) { return arange(first, end, by, type, where); });
 }
 
-double to_double(const char* argument, nb::handle value) {
-  const Scalar s = to_scalar("linspace", argument, value);
-  if (s.kind == ScalarKind::complex) throw ArgumentError("linspace", argument, "be a real number", "a complex one");
-  return s.real;
-}
-
 }  // namespace
 
 void bind_create(nb::module_& m) {
@@ -48,11 +42,11 @@ void bind_create(nb::module_& m) {
           const DType type = python::to_optional_dtype(dtype).value_or(DType::float32);
           return make(device, [&](std::optional<Device> where) { return f(dims, type, where); });
         },
-        "shape"_a, "dtype"_a = "float32", "device"_a = nb::none(), doc);
+        "shape"_a, "dtype"_a = nb::none(), "device"_a = nb::none(), doc);
   };
-  constant("empty", &empty, "A new array whose values are whatever was in memory.");
-  constant("zeros", &zeros, "A new array of zeros.");
-  constant("ones", &ones, "A new array of ones.");
+  constant("empty", &empty, "A new array whose values are whatever was in memory. float32 unless dtype is given.");
+  constant("zeros", &zeros, "A new array of zeros, float32 unless dtype is given.");
+  constant("ones", &ones, "A new array of ones, float32 unless dtype is given.");
 
   const auto like = [&m](const char* name, Array (*f)(const Array&, std::optional<DType>, std::optional<Device>),
                          const char* doc) {
@@ -101,8 +95,8 @@ void bind_create(nb::module_& m) {
         const DType type = python::to_optional_dtype(dtype).value_or(DType::float32);
         return make(device, [&](std::optional<Device> where) { return eye(rows, columns, diagonal, type, where); });
       },
-      "n_rows"_a, "n_cols"_a = nb::none(), "k"_a = 0, "dtype"_a = "float32", "device"_a = nb::none(),
-      "Ones on the k-th diagonal, zeros elsewhere.");
+      "n_rows"_a, "n_cols"_a = nb::none(), "k"_a = 0, "dtype"_a = nb::none(), "device"_a = nb::none(),
+      "Ones on the k-th diagonal, zeros elsewhere. float32 unless dtype is given.");
   m.def("arange", &make_arange, "start"_a, "stop"_a = nb::none(), "step"_a = 1, "dtype"_a = nb::none(),
         "device"_a = nb::none(),
         "start, start + step, ... below stop; arange(n) counts from 0. int64 for integers, else float32, unless dtype "
@@ -111,11 +105,15 @@ void bind_create(nb::module_& m) {
       "linspace",
       [](python::NumberArg start, python::NumberArg stop, python::IntArg num, python::DTypeArg dtype, bool endpoint,
          python::DeviceArg device) {
-        const double first = to_double("start", start), last = to_double("stop", stop);
+        const Scalar first = to_scalar("linspace", "start", start), last = to_scalar("linspace", "stop", stop);
+        const bool is_real = first.kind != ScalarKind::complex && last.kind != ScalarKind::complex;
         const int64_t count = python::to_int("linspace", "num", num);
         const std::optional<DType> type = python::to_optional_dtype(dtype);
-        return make(device,
-                    [&](std::optional<Device> where) { return linspace(first, last, count, type, endpoint, where); });
+        return make(device, [&](std::optional<Device> where) {
+          if (is_real) return linspace(first.real, last.real, count, type, endpoint, where);
+          return linspace(std::complex(first.real, first.imag), std::complex(last.real, last.imag), count, type,
+                          endpoint, where);
+        });
       },
       "start"_a, "stop"_a, "num"_a = 50, "dtype"_a = nb::none(), "endpoint"_a = true, "device"_a = nb::none(),
       "num evenly spaced values from start to stop, both exact; endpoint=False leaves stop out.");
