@@ -259,7 +259,7 @@ Array NpzFile::load(const std::string& name, Device device) const {
   return parse_npy(state_->file.path() + ": '" + name + "'", read_member(state_->file, member), device);
 }
 
-void save_npz(const std::string& path, std::span<const std::pair<std::string, Array>> arrays) {
+void save_npz(const std::string& path, std::span<const std::pair<std::string, Array>> arrays, bool packed) {
   ZipWriter archive;
   std::vector<std::string_view> seen;
   for (const auto& [name, x] : arrays) {
@@ -267,7 +267,7 @@ void save_npz(const std::string& path, std::span<const std::pair<std::string, Ar
       throw ArgumentError("savez", "arrays", "have different names", "'" + name + "' twice");
     if (name.size() > 60000) throw ArgumentError("savez", "arrays", "have names of at most 60000 bytes", "longer");
     seen.push_back(name);
-    archive.add(name + std::string(kSuffix), to_npy("savez", x));
+    archive.add(name + std::string(kSuffix), to_npy("savez", x), packed);
   }
   files::write_file(path, archive.finish());
 }

@@ -39,8 +39,8 @@ class NpzFile {
   std::shared_ptr<const State> state_;
 };
 
-/// Stored, not compressed. Throws as save_npy, and ArgumentError for a name given twice.
-void save_npz(const std::string& path, std::span<const std::pair<std::string, Array>> arrays);
+/// Stored, or with `packed` deflated. Throws as save_npy, and ArgumentError for a name given twice.
+void save_npz(const std::string& path, std::span<const std::pair<std::string, Array>> arrays, bool packed = false);
 
 /// Whether the file begins as a zip archive does.
 bool is_archive(const std::string& path);

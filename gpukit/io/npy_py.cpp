@@ -25,6 +25,7 @@ AnyObject load_py(PathArg file, DeviceArg device) {
   return wrap(in_scope([&] { return io::load_npy(path, where); }));
 }
 
+template <bool kPacked>
 void savez_py(PathArg file, const nb::args& arrays, const nb::kwargs& named) {
   const std::string path = with_suffix("savez", file, ".npz");
   std::vector<std::pair<std::string, Array>> all;
@@ -32,7 +33,7 @@ void savez_py(PathArg file, const nb::args& arrays, const nb::kwargs& named) {
     all.emplace_back("arr_" + std::to_string(i), to_array("savez", "arrays", arrays[i]));
   for (const auto& [name, value] : named)
     all.emplace_back(to_text("savez", "name", name), to_array("savez", "arrays", value));
-  in_scope([&] { return io::save_npz(path, all), 0; });
+  in_scope([&] { return io::save_npz(path, all, kPacked), 0; });
 }
 
 }  // namespace
@@ -81,10 +82,14 @@ void bind_npy(nb::module_& parent) {
         in_scope([&] { return io::save_npy(path, x), 0; });
       },
       "file"_a, "arr"_a, "Writes an array as NumPy's .npy, all or nothing. The suffix is added where it is missing.");
-  m.def("savez", &savez_py, "file"_a, "arrays"_a, "named"_a,
+  m.def("savez", &savez_py<false>, "file"_a, "arrays"_a, "named"_a,
         nb::sig("def savez(file: pygpukit.typing.PathLike, *arrays: pygpukit._core.GPUArray, "
                 "**named: pygpukit._core.GPUArray) -> None"),
         "Writes arrays as NumPy's .npz, uncompressed, all or nothing; those without a name are arr_0, arr_1, ...");
+  m.def("savez_compressed", &savez_py<true>, "file"_a, "arrays"_a, "named"_a,
+        nb::sig("def savez_compressed(file: pygpukit.typing.PathLike, *arrays: pygpukit._core.GPUArray, "
+                "**named: pygpukit._core.GPUArray) -> None"),
+        "savez with each array deflated, where that makes it shorter.");
 }
 
 }  // namespace gpukit

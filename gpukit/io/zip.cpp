@@ -157,18 +157,22 @@ std::vector<std::byte> read_member(const files::ReadableFile& archive, const Zip
   return bytes;
 }
 
-void ZipWriter::add(const std::string& name, std::string_view bytes) {
+void ZipWriter::add(const std::string& name, std::string_view bytes, bool packed) {
+  const std::span<const std::byte> plain(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size());
   const uint64_t header = bytes_.size(), size = bytes.size();
-  const uint32_t crc = crc32({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
+  const uint32_t crc = crc32(plain);
+  const std::string shorter = packed ? deflate(plain) : std::string();
+  const bool deflated = packed && shorter.size() < bytes.size();
+  const std::string_view held = deflated ? std::string_view(shorter) : bytes;
   const bool long_size = size >= kIn64, long_header = header >= kIn64;
   const uint16_t version = long_size || long_header ? kVersion64 : kVersion;
   const auto put_common = [&](std::string& to, size_t extra) {
     put(to, version);
     put(to, kUtf8);
-    put(to, uint32_t{0} | uint32_t{0} << 16);  // stored; midnight
-    put(to, kDate);                            // 1980-01-01: the same arrays, the same bytes
+    put(to, static_cast<uint32_t>(deflated ? 8 : 0));  // the method; midnight
+    put(to, kDate);                                    // 1980-01-01: the same arrays, the same bytes
     put(to, crc);
-    put(to, narrow(size));
+    put(to, long_size ? kIn64 : static_cast<uint32_t>(held.size()));
     put(to, narrow(size));
     put(to, static_cast<uint16_t>(name.size()));
     put(to, static_cast<uint16_t>(extra));
@@ -177,7 +181,7 @@ void ZipWriter::add(const std::string& name, std::string_view bytes) {
   if (long_size) {
     for (std::string* field : {&local_extra, &extra}) {
       put(*field, size);
-      put(*field, size);
+      put(*field, static_cast<uint64_t>(held.size()));
     }
   }
   if (long_header) put(extra, header);
@@ -195,7 +199,7 @@ void ZipWriter::add(const std::string& name, std::string_view bytes) {
   put_common(bytes_, local_extra.size());
   bytes_ += name;
   bytes_ += local_extra;
-  bytes_ += bytes;
+  bytes_ += held;
 
   put(directory_, kEntry);
   put(directory_, version);

@@ -26,10 +26,11 @@ std::vector<ZipMember> read_directory(const files::ReadableFile& archive);
 /// The bytes of one, unpacked. The checksum was compared. Throws FormatError.
 std::vector<std::byte> read_member(const files::ReadableFile& archive, const ZipMember& member);
 
-/// Writes an archive of stored members.
+/// Writes an archive.
 class ZipWriter {
  public:
-  void add(const std::string& name, std::string_view bytes);
+  /// Stored, or with `packed` deflated where that is shorter.
+  void add(const std::string& name, std::string_view bytes, bool packed = false);
   /// The whole archive.
   std::string finish();
 
@@ -38,6 +39,8 @@ class ZipWriter {
   uint64_t count_ = 0;
 };
 
+/// Packs bytes as raw deflate. The same bytes in, the same bytes out.
+std::string deflate(std::span<const std::byte> bytes);
 /// Unpacks raw deflate into exactly `out`; false for anything else.
 bool inflate(std::span<const std::byte> packed, std::span<std::byte> out);
 uint32_t crc32(std::span<const std::byte> bytes);

@@ -127,6 +127,7 @@ from pygpukit.io import NpzFile as NpzFile
 from pygpukit.io import load as load
 from pygpukit.io import save as save
 from pygpukit.io import savez as savez
+from pygpukit.io import savez_compressed as savez_compressed
 from pygpukit.jit import (
     JITKernel as JITKernel,
 )

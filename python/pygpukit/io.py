@@ -10,7 +10,7 @@ from pygpukit._core._io import (
     load_safetensors,
     save_safetensors,
 )
-from pygpukit._core._npy import NpzFile, load, save, savez
+from pygpukit._core._npy import NpzFile, load, save, savez, savez_compressed
 
 __all__ = [
     "NpzFile",
@@ -23,4 +23,5 @@ __all__ = [
     "save",
     "save_safetensors",
     "savez",
+    "savez_compressed",
 ]

@@ -179,3 +179,28 @@ def test_hostile_archives(tmp_path, device):
                 np.testing.assert_array_equal(found["a"].to_numpy(), np.arange(1000))
         except (gp.errors.FormatError, UnicodeDecodeError):
             pass
+
+
+def test_savez_compressed(device, tmp_path, rng):
+    """Shorter where it can be, read by NumPy and by load(), the same bytes for the same arrays."""
+    arrays = {
+        "zeros": np.zeros((300, 40), "float32"),
+        "noise": rng.integers(0, 2**63, 5000),
+        "text": np.frombuffer(b"a word, a word and another word; " * 500, "uint8"),
+        "steps": np.arange(40000, dtype="int32"),
+        "empty": np.zeros((0, 3)),
+        "one": np.asarray(2.5),
+    }
+    given = {name: gp.asarray(x) for name, x in arrays.items()}
+    gp.savez_compressed(tmp_path / "packed", **given)
+    gp.savez(tmp_path / "plain", **given)
+    packed, plain = tmp_path / "packed.npz", tmp_path / "plain.npz"
+    assert packed.stat().st_size < 0.5 * plain.stat().st_size
+    for found in (np.load(packed), gp.load(packed)):
+        for name, x in arrays.items():
+            got = found[name] if isinstance(found[name], np.ndarray) else found[name].to_numpy()
+            assert got.dtype == x.dtype and got.shape == x.shape
+            np.testing.assert_array_equal(got, x)
+    first = packed.read_bytes()
+    gp.savez_compressed(packed, **given)
+    assert packed.read_bytes() == first
