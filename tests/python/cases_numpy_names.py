@@ -11,3 +11,8 @@ _TESTS = {
 }  # fmt: skip
 
 DEDICATED = {name: f"test_numpy_names.py::{test}" for test, names in _TESTS.items() for name in names}
+DEDICATED |= {
+    "convolve": "test_convolve.py::test_matches_numpy",
+    "correlate": "test_convolve.py::test_matches_numpy",
+    "scatter_add": "test_scatter_add.py::test_matches_numpy",
+}

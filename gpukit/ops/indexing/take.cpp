@@ -112,4 +112,10 @@ Array scatter(const Array& x, const Array& indices, const Operand& values, int64
   return target;
 }
 
+void note_bad_indices(const char* op, const Array& x, const Array& indices, int64_t axis) {
+  Temporaries temporaries(op);
+  const IndexedMove move = along_axis(op, x, indices, axis, temporaries);
+  indexed_get(move, temporaries.empty(move.shape, x.dtype(), x.device()));
+}
+
 }  // namespace gpukit

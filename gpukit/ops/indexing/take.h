@@ -28,4 +28,7 @@ void put_along_axis(const Array& x, const Array& indices, const Operand& values,
 Array scatter(const Array& x, const Array& indices, const Operand& values, int64_t axis = -1,
               const Array* out = nullptr);
 
+/// Reports indices that are out of range as those functions do, and checks shapes and dtypes for `op`; nothing else.
+void note_bad_indices(const char* op, const Array& x, const Array& indices, int64_t axis);
+
 }  // namespace gpukit
