@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pygpukit._core.random import (
     Generator,
+    default_rng,
     get_state,
     normal,
     randint,
@@ -14,6 +15,7 @@ from pygpukit._core.random import (
 
 __all__ = [
     "Generator",
+    "default_rng",
     "get_state",
     "normal",
     "randint",

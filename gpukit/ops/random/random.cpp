@@ -127,11 +127,11 @@ void Generator::set_state(const State& state) {
   state_ = state;
 }
 
-State Generator::take(const char* op) {
+State Generator::take(const char* op, uint64_t count) {
   runtime::refuse_in_capture(op, "draws from the random state (pass seed= for numbers that every replay repeats)");
   std::lock_guard lock(mutex_);
   State taken = state_;
-  ++state_.offset;
+  state_.offset += count;
   return taken;
 }
 

@@ -28,7 +28,8 @@ class Generator {
   void set_state(const State& state);
   /// Throws Error inside a graph capture, naming `op`: a replay repeats its numbers, so a capture must not advance the
   /// state. Pass an explicit State there.
-  State take(const char* op);
+  /// `count` offsets are used up.
+  State take(const char* op, uint64_t count = 1);
 
  private:
   mutable std::mutex mutex_;

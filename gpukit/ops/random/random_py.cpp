@@ -1,3 +1,4 @@
+#include "gpukit/ops/random/generator_py.h"
 #include "gpukit/ops/random/random.h"
 #include "gpukit/python/bind.h"
 
@@ -232,7 +233,10 @@ void bind_random(nb::module_& m) {
       "low"_a, "high"_a = nb::none(), "shape"_a = nb::none(), "dtype"_a = nb::none(), "seed"_a = nb::none(),
       "device"_a = nb::none(), "out"_a = nb::none(), nb::kw_only(), "size"_a = nb::none(), kRandintDoc);
 
-  nb::class_<Generator>(r, "Generator", "A random state of its own: each draw takes the next offset of its seed.")
+  nb::class_<Generator> generator(r, "Generator",
+                                  "A random state of its own: each draw takes the next offset of its seed.");
+  bind_generator_methods(generator);
+  generator
       .def(
           "__init__",
           [](Generator* self, python::IntArg seed) { new (self) Generator(to_seed("random.Generator", seed)); },
