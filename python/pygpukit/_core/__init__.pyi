@@ -1094,14 +1094,16 @@ def conv2d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stri
     conv1d over two axes: [batch, channels, height, width] with weight [out channels, channels / groups, rows, columns]; stride, padding and dilation are one integer or a pair.
     """
 
-def empty(shape: pygpukit.typing.ShapeLike, dtype: pygpukit.typing.DTypeLike = 'float32', device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
-    """A new array whose values are whatever was in memory."""
+def empty(shape: pygpukit.typing.ShapeLike, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
+    """
+    A new array whose values are whatever was in memory. float32 unless dtype is given.
+    """
 
-def zeros(shape: pygpukit.typing.ShapeLike, dtype: pygpukit.typing.DTypeLike = 'float32', device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
-    """A new array of zeros."""
+def zeros(shape: pygpukit.typing.ShapeLike, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
+    """A new array of zeros, float32 unless dtype is given."""
 
-def ones(shape: pygpukit.typing.ShapeLike, dtype: pygpukit.typing.DTypeLike = 'float32', device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
-    """A new array of ones."""
+def ones(shape: pygpukit.typing.ShapeLike, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
+    """A new array of ones, float32 unless dtype is given."""
 
 def empty_like(x: GPUArray, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """
@@ -1122,8 +1124,10 @@ def full(shape: pygpukit.typing.ShapeLike, fill_value: pygpukit.typing.Number, d
 def full_like(x: GPUArray, fill_value: pygpukit.typing.Number, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """One value in the shape of x, with its dtype and device unless given."""
 
-def eye(n_rows: SupportsIndex, n_cols: SupportsIndex | None = None, k: SupportsIndex = 0, dtype: pygpukit.typing.DTypeLike = 'float32', device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
-    """Ones on the k-th diagonal, zeros elsewhere."""
+def eye(n_rows: SupportsIndex, n_cols: SupportsIndex | None = None, k: SupportsIndex = 0, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
+    """
+    Ones on the k-th diagonal, zeros elsewhere. float32 unless dtype is given.
+    """
 
 def arange(start: pygpukit.typing.Number, stop: pygpukit.typing.Number | None = None, step: pygpukit.typing.Number = 1, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
     """
@@ -1489,6 +1493,16 @@ def embedding_lookup_batch(embed_matrix: GPUArray, out: GPUArray, token_ids_buf:
 def slice_rows_range_ptr(table: GPUArray, out: GPUArray, start_pos_buf: GPUArray, count: SupportsIndex) -> None:
     """out = table[start : start + count], start read on the device."""
 
+def convolve(a: GPUArray, v: GPUArray, mode: str = 'full') -> GPUArray:
+    """
+    The convolution of two sequences: mode full (all n + m - 1 sums), same (the middle max(n, m)) or valid (where they overlap wholly). Integers are exact; long floats go by Fourier transforms.
+    """
+
+def correlate(a: GPUArray, v: GPUArray, mode: str = 'valid') -> GPUArray:
+    """
+    The cross-correlation sum of a[j + k] * conj(v[j]), by the modes of convolve.
+    """
+
 def take(x: GPUArray, indices: pygpukit.typing.IndicesLike, axis: SupportsIndex | None = None, *, out: GPUArray | None = None) -> GPUArray:
     """
     Slices of x along axis at the indices; without an axis x is flattened.
@@ -1531,6 +1545,13 @@ def argwhere(x: GPUArray) -> GPUArray:
 def compress(condition: pygpukit.typing.IndicesLike, x: GPUArray, axis: SupportsIndex | None = None) -> GPUArray:
     """
     The slices of x along axis where condition is not zero. Waits for the device; raises inside a graph capture.
+    """
+
+def scatter_add(x: GPUArray, indices: GPUArray, values: pygpukit.typing.Operand, axis: int = -1) -> GPUArray:
+    """
+    A copy of x with values added along axis at the indices (see put_along_axis).
+
+    Equal indices add up, in their order: the same bits on every device.
     """
 
 def kv_cache_update(new_kv: GPUArray, cache: GPUArray, position: SupportsIndex) -> None:

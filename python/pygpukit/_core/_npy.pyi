@@ -43,3 +43,6 @@ def savez(file: pygpukit.typing.PathLike, *arrays: pygpukit._core.GPUArray, **na
     """
     Writes arrays as NumPy's .npz, uncompressed, all or nothing; those without a name are arr_0, arr_1, ...
     """
+
+def savez_compressed(file: pygpukit.typing.PathLike, *arrays: pygpukit._core.GPUArray, **named: pygpukit._core.GPUArray) -> None:
+    """savez with each array deflated, where that makes it shorter."""

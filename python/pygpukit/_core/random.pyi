@@ -6,6 +6,11 @@ import pygpukit._core
 import pygpukit.typing
 
 
+def default_rng(seed: Generator | SupportsIndex | None = None) -> Generator:
+    """
+    A Generator of that seed, 0 when not given: the same program, the same numbers. A Generator is given back.
+    """
+
 def seed(seed: SupportsIndex) -> None:
     """Starts the default generator over. It starts with seed 0."""
 
@@ -36,6 +41,62 @@ class Generator:
     """
 
     def __init__(self, seed: SupportsIndex = 0) -> None: ...
+
+    def random(self, size: pygpukit.typing.ShapeLike | None = None, dtype: pygpukit.typing.DTypeLike | None = None, out: pygpukit._core.GPUArray | None = None, *, device: pygpukit.typing.DeviceLike | None = None) -> pygpukit._core.GPUArray:
+        """Reals in [0, 1), float32 unless dtype is given."""
+
+    def standard_normal(self, size: pygpukit.typing.ShapeLike | None = None, dtype: pygpukit.typing.DTypeLike | None = None, out: pygpukit._core.GPUArray | None = None, *, device: pygpukit.typing.DeviceLike | None = None) -> pygpukit._core.GPUArray:
+        """Normal numbers of mean 0 and deviation 1."""
+
+    def standard_exponential(self, size: pygpukit.typing.ShapeLike | None = None, dtype: pygpukit.typing.DTypeLike | None = None, out: pygpukit._core.GPUArray | None = None, *, device: pygpukit.typing.DeviceLike | None = None) -> pygpukit._core.GPUArray:
+        """Exponential numbers of scale 1."""
+
+    def standard_gamma(self, shape: pygpukit.typing.Number, size: pygpukit.typing.ShapeLike | None = None, *, dtype: pygpukit.typing.DTypeLike | None = None, out: pygpukit._core.GPUArray | None = None, device: pygpukit.typing.DeviceLike | None = None) -> pygpukit._core.GPUArray:
+        """Gamma numbers of scale 1."""
+
+    def exponential(self, scale: pygpukit.typing.Number = 1.0, size: pygpukit.typing.ShapeLike | None = None, *, dtype: pygpukit.typing.DTypeLike | None = None, out: pygpukit._core.GPUArray | None = None, device: pygpukit.typing.DeviceLike | None = None) -> pygpukit._core.GPUArray:
+        """
+        Exponential numbers of mean scale. All of these methods give the same bits for the same state on every device.
+        """
+
+    def gamma(self, shape: pygpukit.typing.Number, scale: pygpukit.typing.Number = 1.0, size: pygpukit.typing.ShapeLike | None = None, *, dtype: pygpukit.typing.DTypeLike | None = None, out: pygpukit._core.GPUArray | None = None, device: pygpukit.typing.DeviceLike | None = None) -> pygpukit._core.GPUArray:
+        """Gamma numbers."""
+
+    def beta(self, a: pygpukit.typing.Number, b: pygpukit.typing.Number, size: pygpukit.typing.ShapeLike | None = None, *, dtype: pygpukit.typing.DTypeLike | None = None, out: pygpukit._core.GPUArray | None = None, device: pygpukit.typing.DeviceLike | None = None) -> pygpukit._core.GPUArray:
+        """Beta numbers."""
+
+    def poisson(self, lam: pygpukit.typing.Number = 1.0, size: pygpukit.typing.ShapeLike | None = None, *, dtype: pygpukit.typing.DTypeLike | None = None, out: pygpukit._core.GPUArray | None = None, device: pygpukit.typing.DeviceLike | None = None) -> pygpukit._core.GPUArray:
+        """Poisson numbers of mean lam, int64 unless dtype is given."""
+
+    def geometric(self, p: pygpukit.typing.Number, size: pygpukit.typing.ShapeLike | None = None, *, dtype: pygpukit.typing.DTypeLike | None = None, out: pygpukit._core.GPUArray | None = None, device: pygpukit.typing.DeviceLike | None = None) -> pygpukit._core.GPUArray:
+        """Trials up to the first success of chance p: 1, 2, ..."""
+
+    def binomial(self, n: SupportsIndex, p: pygpukit.typing.Number, size: pygpukit.typing.ShapeLike | None = None, *, dtype: pygpukit.typing.DTypeLike | None = None, out: pygpukit._core.GPUArray | None = None, device: pygpukit.typing.DeviceLike | None = None) -> pygpukit._core.GPUArray:
+        """Successes of n trials of chance p."""
+
+    def integers(self, low: pygpukit.typing.Number, high: pygpukit.typing.Number | None = None, size: pygpukit.typing.ShapeLike | None = None, dtype: pygpukit.typing.DTypeLike | None = None, endpoint: bool = False, *, out: pygpukit._core.GPUArray | None = None, device: pygpukit.typing.DeviceLike | None = None) -> pygpukit._core.GPUArray:
+        """
+        Integers in [low, high), or [0, low) without high; endpoint includes high.
+        """
+
+    def permutation(self, x: pygpukit._core.GPUArray | SupportsIndex, axis: SupportsIndex = 0) -> pygpukit._core.GPUArray:
+        """0 ... x - 1, or the slices of x along axis, in a random order."""
+
+    def shuffle(self, x: pygpukit._core.GPUArray, axis: SupportsIndex = 0) -> None:
+        """The slices of x along axis brought into a random order, in place."""
+
+    def choice(self, a: pygpukit._core.GPUArray | SupportsIndex, size: pygpukit.typing.ShapeLike | None = None, replace: bool = True, p: pygpukit._core.GPUArray | None = None, axis: SupportsIndex = 0) -> pygpukit._core.GPUArray:
+        """
+        Elements of a, or of 0 ... a - 1, at random: equally likely, or with the chances p, which are divided by their sum. With p it waits for the device.
+        """
+
+    def jumped(self, jumps: SupportsIndex = 1) -> Generator:
+        """
+        A new generator, 2^40 offsets further on in the same sequence for each jump.
+        """
+
+    def spawn(self, n_children: SupportsIndex) -> list[Generator]:
+        """Independent generators, others at each call."""
 
     def seed(self, seed: SupportsIndex) -> None:
         """Starts over."""
