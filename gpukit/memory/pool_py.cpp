@@ -8,6 +8,7 @@
 #include "gpukit/base/error.h"
 #include "gpukit/memory/pool_api.h"
 #include "gpukit/python/bind.h"
+#include "gpukit/python/byte_count.h"
 #include "gpukit/python/runtime_modules.h"
 #include "gpukit/python/state.h"
 #include "gpukit/runtime/device.h"
@@ -21,13 +22,17 @@ using python::in_scope;
 
 namespace {
 
+using SizeArg = python::Shown<"typing.SupportsIndex | str">;  // to_size
+
 size_t to_size(const char* op, const char* argument, nb::handle value) {
-  const int64_t size = python::to_int(op, argument, value);
+  const int64_t size = PyUnicode_Check(value.ptr()) ? python::bytes_of_text((std::string(op) + ": " + argument).c_str(),
+                                                                            python::to_text(op, argument, value))
+                                                    : python::to_int(op, argument, value);
   if (size < 0) throw ArgumentError(op, argument, "not be negative", std::to_string(size));
   return static_cast<size_t>(size);
 }
 
-std::shared_ptr<MemoryPool> make_pool(python::IntArg quota, bool enable_eviction, python::DeviceArg device) {
+std::shared_ptr<MemoryPool> make_pool(SizeArg quota, bool enable_eviction, python::DeviceArg device) {
   static std::atomic<int> count{0};
   const size_t bytes = to_size("MemoryPool", "quota", quota);
   const Device where = python::to_device(device);
@@ -43,7 +48,7 @@ void by_id(MemoryPool& pool, uint64_t id) {
   in_scope([&] { return (pool.*Method)(id), 0; });
 }
 
-nb::bytes read_bytes(MemoryPool& pool, uint64_t id, python::IntArg size) {
+nb::bytes read_bytes(MemoryPool& pool, uint64_t id, SizeArg size) {
   const auto block = pool.get_block(id);
   if (!block) throw ArgumentError("read", "id", "be the number of a live block", std::to_string(id));
   const size_t bytes = size.is_none() ? block->size : to_size("read", "size", size);
@@ -125,13 +130,11 @@ void bind_pool(nb::module_& core) {
       .def_prop_ro("device", &MemoryPool::device)
       .def_prop_rw(
           "host_limit", [](const MemoryPool& p) { return p.account()->host_limit(); },
-          [](MemoryPool& p, python::IntArg bytes) {
-            p.account()->set_host_limit(to_size("MemoryPool", "host_limit", bytes));
-          },
+          [](MemoryPool& p, SizeArg bytes) { p.account()->set_host_limit(to_size("MemoryPool", "host_limit", bytes)); },
           "The most host bytes that evicted blocks may take; 0: only the device's own limit.")
       .def(
           "allocate",
-          [](MemoryPool& p, python::IntArg size) {
+          [](MemoryPool& p, SizeArg size) {
             const size_t bytes = to_size("allocate", "size", size);
             return in_scope([&] { return p.allocate(bytes); });
           },

@@ -5,11 +5,13 @@
 #include <nanobind/stl/vector.h>
 
 #include "gpukit/python/bind.h"
+#include "gpukit/python/byte_count.h"
 #include "gpukit/python/runtime_modules.h"
 #include "gpukit/runtime/pinned_manager.h"
 
 namespace gpukit {
 
+using python::Bytes;
 using runtime::PinnedBlock;
 using runtime::PinnedManager;
 using runtime::PinnedPoolConfig;
@@ -29,7 +31,8 @@ void bind_values(nb::module_& m) {
   nb::class_<PinnedPoolConfig>(m, "PinnedPoolConfig", "How a PinnedMemoryManager keeps page-locked memory.")
       .def(
           "__init__",
-          [](PinnedPoolConfig* self, int64_t max_size, bool enable_pooling, int64_t alignment) {
+          [](PinnedPoolConfig* self, Bytes<"PinnedPoolConfig: max_size"> max_size, bool enable_pooling,
+             int64_t alignment) {
             PinnedPoolConfig config{max_size, enable_pooling, alignment};
             config.check();
             new (self) PinnedPoolConfig(config);
@@ -38,8 +41,10 @@ void bind_values(nb::module_& m) {
       .def_ro("max_size", &PinnedPoolConfig::max_size)
       .def_ro("enable_pooling", &PinnedPoolConfig::enable_pooling)
       .def_ro("alignment", &PinnedPoolConfig::alignment)
-      .def("get_size_class", &PinnedPoolConfig::size_class, "size"_a,
-           "4K, 64K, 256K, 1M, 4M, 16M, 64M or 256M; larger sizes are rounded up to the alignment.")
+      .def(
+          "get_size_class",
+          [](const PinnedPoolConfig& c, Bytes<"get_size_class: size"> size) { return c.size_class(size); }, "size"_a,
+          "4K, 64K, 256K, 1M, 4M, 16M, 64M or 256M; larger sizes are rounded up to the alignment.")
       .def("__repr__", [](const PinnedPoolConfig& c) {
         return "PinnedPoolConfig(max_size=" + number(c.max_size) +
                ", enable_pooling=" + (c.enable_pooling ? "True" : "False") + ", alignment=" + number(c.alignment) + ")";
@@ -88,16 +93,18 @@ void bind_manager(nb::module_& m) {
           "config"_a = nb::none())
       .def_static(
           "with_max_size",
-          [](int64_t max_size) {
+          [](Bytes<"with_max_size: max_size"> max_size) {
             PinnedPoolConfig config;
             config.max_size = max_size;
             return std::make_unique<Manager>(config);
           },
           "max_size"_a)
-      .def("can_allocate", &Manager::can_allocate, "size"_a)
+      .def(
+          "can_allocate", [](const Manager& self, Bytes<"can_allocate: size"> size) { return self.can_allocate(size); },
+          "size"_a)
       .def(
           "allocate",
-          [](Manager& self, int64_t size) {
+          [](Manager& self, Bytes<"allocate: size"> size) {
             Manager::Allocation made = self.allocate(size);
             return nb::typed<nb::tuple, int, int, bool>(nb::make_tuple(made.id, made.bytes, made.reused));
           },

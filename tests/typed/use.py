@@ -40,7 +40,8 @@ def pools() -> int:
     block: memory.MemoryBlock = pool.allocate(256)
     low = runtime.MemoryPool(1 << 20, device="cpu")
     number: int = low.allocate(256)
-    runtime.MemoryPool("large")  # type: ignore[arg-type]
+    runtime.MemoryPool("16MB")
+    runtime.MemoryPool(1.5)  # type: ignore[arg-type]
     return low.stats().used + number + block.size
 
 

@@ -7,11 +7,13 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include "gpukit/python/byte_count.h"
 #include "gpukit/scheduler/compat/persistent_cache.h"
 #include "gpukit/scheduler/dispatch/dispatch_py.h"
 
 namespace gpukit {
 
+using python::Bytes;
 using python::quoted;
 using python::text_of;
 using scheduler::ArchFingerprint;
@@ -59,7 +61,7 @@ void bind_values(nb::module_& m) {
   nb::class_<CacheConfig>(m, "CacheConfig", "Limits of a kernel cache.")
       .def(
           "__init__",
-          [](CacheConfig* self, int64_t entries, int64_t size, bool eviction, double ttl) {
+          [](CacheConfig* self, int64_t entries, Bytes<"CacheConfig: max_ptx_size"> size, bool eviction, double ttl) {
             new (self) CacheConfig{entries, size, eviction, ttl};
           },
           "max_entries"_a = 1024, "max_ptx_size"_a = int64_t{256} << 20, "enable_eviction"_a = true,
@@ -180,8 +182,8 @@ void bind_persistent_values(nb::module_& m) {
   nb::class_<PersistentCacheConfig>(m, "PersistentCacheConfig", "Place and limits of a cache on disk.")
       .def(
           "__init__",
-          [](PersistentCacheConfig* self, const std::optional<std::string>& folder, int64_t size, int64_t entries,
-             bool cleanup, double ttl) {
+          [](PersistentCacheConfig* self, const std::optional<std::string>& folder,
+             Bytes<"PersistentCacheConfig: max_size"> size, int64_t entries, bool cleanup, double ttl) {
             new (self) PersistentCacheConfig{folder.value_or(""), size, entries, cleanup, ttl};
           },
           "cache_dir"_a = nb::none(), "max_size"_a = int64_t{512} << 20, "max_entries"_a = 1000,

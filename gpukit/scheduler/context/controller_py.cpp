@@ -11,6 +11,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/jit/user_kernel.h"
+#include "gpukit/python/byte_count.h"
 #include "gpukit/python/dispatch_thread.h"
 #include "gpukit/python/runtime_modules.h"
 #include "gpukit/python/state.h"
@@ -21,6 +22,7 @@
 namespace gpukit {
 
 using python::AsyncRequest;
+using python::Bytes;
 using python::in_scope;
 using python::SessionScopeObject;
 using scheduler::ContextOptions;
@@ -211,8 +213,9 @@ void bind_stats(nb::module_& m) {
 void bind_contexts(nb::class_<ControllerObject>& c) {
   c.def(
        "create_context",
-       [](ControllerObject& self, const std::string& llm_id, int64_t max_vram, int64_t base_vram,
-          python::Shown<"QosClass | str"> qos, double compute, double bandwidth, int device_id, bool initialize) {
+       [](ControllerObject& self, const std::string& llm_id, Bytes<"create_context: max_vram"> max_vram,
+          Bytes<"create_context: base_vram"> base_vram, python::Shown<"QosClass | str"> qos, double compute,
+          double bandwidth, int device_id, bool initialize) {
          const ContextOptions options{max_vram, base_vram, to_qos(qos), compute, bandwidth, device_id, initialize};
          return in_scope([&] { return self.controller.create_context(llm_id, options)->stream_id(); });
        },
@@ -242,7 +245,8 @@ void bind_contexts(nb::class_<ControllerObject>& c) {
           "llm_id"_a)
       .def(
           "track_allocation",
-          [](ControllerObject& self, const std::string& llm_id, uint64_t buffer_id, int64_t size) {
+          [](ControllerObject& self, const std::string& llm_id, uint64_t buffer_id,
+             Bytes<"track_allocation: size"> size) {
             auto context = self.controller.get("track_allocation", llm_id);
             return in_scope([&] { return context->track_allocation(buffer_id, size); });
           },
@@ -358,7 +362,8 @@ void bind_controller(nb::module_& core) {
   c.def(nb::init<>())
       .def(
           "initialize",
-          [](ControllerObject& self, int device_id, int64_t device_total_memory, int64_t total_vram_budget) {
+          [](ControllerObject& self, int device_id, Bytes<"initialize: device_total_memory"> device_total_memory,
+             Bytes<"initialize: total_vram_budget"> total_vram_budget) {
             in_scope([&] { return self.controller.initialize(device_id, device_total_memory, total_vram_budget), 0; });
           },
           "device_id"_a = 0, "device_total_memory"_a = 0, "total_vram_budget"_a = 0,

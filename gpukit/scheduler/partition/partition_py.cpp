@@ -6,6 +6,7 @@
 
 #include "gpukit/driver/host_table.h"
 #include "gpukit/driver/visibility.h"
+#include "gpukit/python/byte_count.h"
 #include "gpukit/python/runtime_modules.h"
 #include "gpukit/python/state.h"
 #include "gpukit/runtime/device.h"
@@ -16,6 +17,7 @@
 
 namespace gpukit {
 
+using python::Bytes;
 using python::in_scope;
 using python::SessionScopeObject;
 using scheduler::Partition;
@@ -37,11 +39,19 @@ void bind_limits(nb::module_& m) {
       m, "PartitionLimits",
       "What a partition may use: bytes of memory (0: no wall), shares of the SMs and of the copy "
       "bandwidth (1: no limit of its own), streams.")
-      .def(nb::init<int64_t, double, double, int>(), "memory_quota"_a = 0, "compute_share"_a = 1.0,
-           "bandwidth_share"_a = 1.0, "max_streams"_a = 16)
-      .def_static("with_memory", &PartitionLimits::with_memory, "quota"_a)
+      .def(nb::init<Bytes<"PartitionLimits: memory_quota">, double, double, int>(), "memory_quota"_a = 0,
+           "compute_share"_a = 1.0, "bandwidth_share"_a = 1.0, "max_streams"_a = 16)
+      .def_static(
+          "with_memory",
+          [](Bytes<"PartitionLimits.with_memory: quota"> quota) { return PartitionLimits::with_memory(quota); },
+          "quota"_a)
       .def_static("with_compute", &PartitionLimits::with_compute, "share"_a)
-      .def("memory", &PartitionLimits::memory, "quota"_a, "The same with another memory quota.")
+      .def(
+          "memory",
+          [](const PartitionLimits& limits, Bytes<"PartitionLimits.memory: quota"> quota) {
+            return limits.memory(quota);
+          },
+          "quota"_a, "The same with another memory quota.")
       .def("compute", &PartitionLimits::compute, "share"_a, "The same with another compute share.")
       .def("bandwidth", &PartitionLimits::bandwidth, "share"_a, "The same with another bandwidth share.")
       .def_ro("memory_quota", &PartitionLimits::memory_quota)
@@ -58,8 +68,8 @@ void bind_limits(nb::module_& m) {
   nb::class_<PartitionConfig>(m, "PartitionConfig",
                               "What all partitions have together. With allow_overcommit their limits may add up to "
                               "overcommit_ratio times that; a ratio of 1 leaves the sum unchecked.")
-      .def(nb::init<int64_t, bool, double>(), "total_memory"_a = int64_t{8} << 30, "allow_overcommit"_a = false,
-           "overcommit_ratio"_a = 1.0)
+      .def(nb::init<Bytes<"PartitionConfig: total_memory">, bool, double>(), "total_memory"_a = int64_t{8} << 30,
+           "allow_overcommit"_a = false, "overcommit_ratio"_a = 1.0)
       .def_ro("total_memory", &PartitionConfig::total_memory)
       .def_ro("allow_overcommit", &PartitionConfig::allow_overcommit)
       .def_ro("overcommit_ratio", &PartitionConfig::overcommit_ratio)
@@ -119,7 +129,12 @@ void bind_manager(nb::module_& m) {
                 PartitionManager(config.value_or(PartitionConfig()), attached ? std::optional(where) : std::nullopt);
           },
           "config"_a = nb::none(), "device"_a = nb::none())
-      .def_static("with_memory", &PartitionManager::with_memory, "total_memory"_a)
+      .def_static(
+          "with_memory",
+          [](Bytes<"PartitionManager.with_memory: total_memory"> total) {
+            return PartitionManager::with_memory(total);
+          },
+          "total_memory"_a)
       .def_prop_ro("config", &PartitionManager::config)
       .def_prop_ro("device", &PartitionManager::device, "Where the limits are enforced, or None.")
       .def(

@@ -5,11 +5,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
+#include "gpukit/python/byte_count.h"
 #include "gpukit/python/runtime_modules.h"
 #include "gpukit/python/state.h"
 
 namespace gpukit {
 
+using python::Bytes;
 using scheduler::AdmissionConfig;
 using scheduler::AdmissionController;
 using scheduler::AdmissionDecision;
@@ -91,8 +93,9 @@ void bind_decision(nb::module_& m) {
 
 void bind_controller_classes(nb::module_& m) {
   nb::class_<AdmissionConfig>(m, "AdmissionConfig", "What an AdmissionController may hand out.")
-      .def(nb::init<int64_t, double, size_t, bool>(), "max_memory"_a, "max_bandwidth"_a, "max_pending_tasks"_a = 1000,
-           "enable_best_effort"_a = true, "With enable_best_effort what does not fit waits instead of being refused.")
+      .def(nb::init<Bytes<"AdmissionConfig: max_memory">, double, size_t, bool>(), "max_memory"_a, "max_bandwidth"_a,
+           "max_pending_tasks"_a = 1000, "enable_best_effort"_a = true,
+           "With enable_best_effort what does not fit waits instead of being refused.")
       .def_ro("max_memory", &AdmissionConfig::max_memory)
       .def_ro("max_bandwidth", &AdmissionConfig::max_bandwidth)
       .def_ro("max_pending_tasks", &AdmissionConfig::max_pending_tasks)
@@ -109,8 +112,13 @@ void bind_controller_classes(nb::module_& m) {
       "Lets tasks reserve memory and bandwidth, or makes them wait, or refuses them. The same "
       "requests in the same order give the same decisions.")
       .def(nb::init<const AdmissionConfig&>(), "config"_a)
-      .def("try_admit", &AdmissionController::try_admit, "task_id"_a, "memory"_a, "bandwidth"_a,
-           "Decides about one task. It needs the bandwidth given, at least memory / max_memory.")
+      .def(
+          "try_admit",
+          [](AdmissionController& c, const std::string& task_id, Bytes<"try_admit: memory"> memory, double bandwidth) {
+            return c.try_admit(task_id, memory, bandwidth);
+          },
+          "task_id"_a, "memory"_a, "bandwidth"_a,
+          "Decides about one task. It needs the bandwidth given, at least memory / max_memory.")
       .def("release", &AdmissionController::release, "task_id"_a, "Gives back what the task reserved.")
       .def("stats", &AdmissionController::stats)
       .def(

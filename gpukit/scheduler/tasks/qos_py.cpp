@@ -5,11 +5,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "gpukit/python/byte_count.h"
 #include "gpukit/python/runtime_modules.h"
 #include "gpukit/python/state.h"
 
 namespace gpukit {
 
+using python::Bytes;
 using scheduler::QosClass;
 using scheduler::QosDecision;
 using scheduler::QosEvaluation;
@@ -50,10 +52,23 @@ void bind_class(nb::module_& m) {
           "The part of the total bandwidth that requests of the class may fill.");
 
   nb::class_<ResourceRequirements>(m, "ResourceRequirements", "What a task asks for and the most it may take.")
-      .def(nb::init<int64_t, std::optional<int64_t>, double, double>(), "memory_request"_a,
-           "memory_limit"_a = nb::none(), "bandwidth_request"_a = 0.0, "bandwidth_limit"_a = 1.0)
-      .def_static("guaranteed", &ResourceRequirements::guaranteed, "memory"_a)
-      .def_static("burstable", &ResourceRequirements::burstable, "memory_request"_a, "burst_ratio"_a)
+      .def(
+          "__init__",
+          [](ResourceRequirements* self, Bytes<"ResourceRequirements: memory_request"> request,
+             std::optional<Bytes<"ResourceRequirements: memory_limit">> limit, double bandwidth_request,
+             double bandwidth_limit) {
+            new (self) ResourceRequirements(request, python::to_bytes(limit), bandwidth_request, bandwidth_limit);
+          },
+          "memory_request"_a, "memory_limit"_a = nb::none(), "bandwidth_request"_a = 0.0, "bandwidth_limit"_a = 1.0)
+      .def_static(
+          "guaranteed", [](Bytes<"guaranteed: memory"> memory) { return ResourceRequirements::guaranteed(memory); },
+          "memory"_a)
+      .def_static(
+          "burstable",
+          [](Bytes<"burstable: memory_request"> request, double ratio) {
+            return ResourceRequirements::burstable(request, ratio);
+          },
+          "memory_request"_a, "burst_ratio"_a)
       .def_static("best_effort", &ResourceRequirements::best_effort)
       .def_ro("memory_request", &ResourceRequirements::memory_request)
       .def_ro("memory_limit", &ResourceRequirements::memory_limit)
@@ -69,8 +84,12 @@ void bind_class(nb::module_& m) {
 
   nb::class_<QosPolicy>(m, "QosPolicy", "What a class sets aside for a task.")
       .def(nb::init<const ResourceRequirements&>(), "requirements"_a, "The class follows from the requirements.")
-      .def_static("guaranteed", &QosPolicy::guaranteed, "memory"_a)
-      .def_static("burstable", &QosPolicy::burstable, "memory_request"_a, "burst_ratio"_a)
+      .def_static(
+          "guaranteed", [](Bytes<"guaranteed: memory"> memory) { return QosPolicy::guaranteed(memory); }, "memory"_a)
+      .def_static(
+          "burstable",
+          [](Bytes<"burstable: memory_request"> request, double ratio) { return QosPolicy::burstable(request, ratio); },
+          "memory_request"_a, "burst_ratio"_a)
       .def_static("best_effort", &QosPolicy::best_effort)
       .def_ro("qos_class", &QosPolicy::qos_class)
       .def_ro("requirements", &QosPolicy::requirements)
@@ -92,8 +111,18 @@ void bind_task_meta(nb::module_& m) {
             new (self) QosTaskMeta{std::move(id), std::move(name), QosPolicy(requirements), priority};
           },
           "id"_a, "name"_a, "requirements"_a, "priority"_a = 0, "The class follows from the requirements.")
-      .def_static("guaranteed", &QosTaskMeta::guaranteed, "id"_a, "name"_a, "memory"_a)
-      .def_static("burstable", &QosTaskMeta::burstable, "id"_a, "name"_a, "memory_request"_a, "burst_ratio"_a)
+      .def_static(
+          "guaranteed",
+          [](std::string id, std::string name, Bytes<"guaranteed: memory"> memory) {
+            return QosTaskMeta::guaranteed(std::move(id), std::move(name), memory);
+          },
+          "id"_a, "name"_a, "memory"_a)
+      .def_static(
+          "burstable",
+          [](std::string id, std::string name, Bytes<"burstable: memory_request"> request, double ratio) {
+            return QosTaskMeta::burstable(std::move(id), std::move(name), request, ratio);
+          },
+          "id"_a, "name"_a, "memory_request"_a, "burst_ratio"_a)
       .def_static("best_effort", &QosTaskMeta::best_effort, "id"_a, "name"_a)
       .def_ro("id", &QosTaskMeta::id)
       .def_ro("name", &QosTaskMeta::name)
@@ -150,13 +179,18 @@ void bind_evaluator(nb::module_& m) {
 
   nb::class_<QosPolicyEvaluator>(m, "QosPolicyEvaluator",
                                  "Decides by class what may run beside what is already reserved.")
-      .def(nb::init<int64_t, double>(), "total_memory"_a, "total_bandwidth"_a = 1.0)
+      .def(nb::init<Bytes<"QosPolicyEvaluator: total_memory">, double>(), "total_memory"_a, "total_bandwidth"_a = 1.0)
       .def(
           "evaluate", &QosPolicyEvaluator::evaluate, "task"_a,
           "Guaranteed: Admit or Reject. Burstable: Admit, Throttle when only limit or bandwidth do not fit, or Reject. "
           "BestEffort: Admit while memory is left, else Queue.")
       .def("reserve", &QosPolicyEvaluator::reserve, "evaluation"_a, "Sets aside what the evaluation says.")
-      .def("release", &QosPolicyEvaluator::release, "qos_class"_a, "memory"_a, "bandwidth"_a = 0.0, "Gives it back.")
+      .def(
+          "release",
+          [](QosPolicyEvaluator& e, QosClass qos_class, Bytes<"release: memory"> memory, double bandwidth) {
+            e.release(qos_class, memory, bandwidth);
+          },
+          "qos_class"_a, "memory"_a, "bandwidth"_a = 0.0, "Gives it back.")
       .def("stats", &QosPolicyEvaluator::stats)
       .def("reset", &QosPolicyEvaluator::reset, "Gives everything back.")
       .def(
@@ -169,8 +203,8 @@ void bind_evaluator(nb::module_& m) {
       });
 
   nb::class_<QosUsage>(m, "QosUsage", "What one tenant holds, for eviction_order.")
-      .def(nb::init<QosClass, int64_t, int64_t, int64_t>(), "qos_class"_a, "priority"_a, "request_bytes"_a,
-           "used_bytes"_a)
+      .def(nb::init<QosClass, int64_t, Bytes<"QosUsage: request_bytes">, Bytes<"QosUsage: used_bytes">>(),
+           "qos_class"_a, "priority"_a, "request_bytes"_a, "used_bytes"_a)
       .def_ro("qos_class", &QosUsage::qos_class)
       .def_ro("priority", &QosUsage::priority)
       .def_ro("request_bytes", &QosUsage::request_bytes)

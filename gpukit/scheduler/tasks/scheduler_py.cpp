@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "gpukit/base/files.h"
+#include "gpukit/python/byte_count.h"
 #include "gpukit/python/runtime_modules.h"
 #include "gpukit/python/state.h"
 #include "gpukit/scheduler/tasks/scheduler_py.h"
@@ -14,6 +15,7 @@
 
 namespace gpukit {
 
+using python::Bytes;
 using scheduler::QosClass;
 using scheduler::Scheduler;
 using scheduler::SchedulerConfig;
@@ -45,10 +47,11 @@ struct TaskStats {
 
 double now_seconds() { return static_cast<double>(files::wall_clock_ns()) * 1e-9; }
 
-void init_meta(TaskMeta* self, std::string id, std::string name, int64_t memory_estimate, int64_t priority,
-               std::optional<std::vector<std::string>> dependencies, std::optional<TaskPolicy> policy,
+void init_meta(TaskMeta* self, std::string id, std::string name, Bytes<"TaskMeta: memory_estimate"> estimate,
+               int64_t priority, std::optional<std::vector<std::string>> dependencies, std::optional<TaskPolicy> policy,
                double expected_ms, std::optional<double> timeout, QosClass qos_class) {
   if (id.empty()) throw ArgumentError("TaskMeta", "id", "not be empty", "''");
+  const int64_t memory_estimate = estimate;
   if (memory_estimate < 0)
     throw ArgumentError("TaskMeta", "memory_estimate", "not be negative", std::to_string(memory_estimate));
   TaskMeta meta;
@@ -98,10 +101,10 @@ std::optional<TaskStats> stats_of(Scheduler& scheduler, std::string_view id) {
                    info->memory_bytes};
 }
 
-void init_scheduler(Scheduler* self, std::optional<int64_t> total_memory, double sched_tick_ms, double window_ms,
-                    int64_t aging, int max_overtakes, size_t history, size_t max_pending_tasks) {
+void init_scheduler(Scheduler* self, std::optional<Bytes<"Scheduler: total_memory">> total_memory, double sched_tick_ms,
+                    double window_ms, int64_t aging, int max_overtakes, size_t history, size_t max_pending_tasks) {
   SchedulerConfig config;
-  config.total_memory = total_memory;
+  config.total_memory = python::to_bytes(total_memory);
   config.tick_ns = python::to_ns("Scheduler", "sched_tick_ms", sched_tick_ms * 1e-3);
   config.window_ns = python::to_ns("Scheduler", "window_ms", window_ms * 1e-3);
   config.aging = aging;

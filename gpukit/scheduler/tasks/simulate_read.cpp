@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "gpukit/base/byte_size.h"
 #include "gpukit/base/error.h"
 #include "gpukit/scheduler/tasks/simulate.h"
 
@@ -81,19 +82,9 @@ class Field {
     constexpr const char* needed = "be a number of bytes, 0 or more, or a text such as '512 MiB'";
     if (value_.is_integer() && value_.as_integer() >= 0) return value_.as_integer();
     if (!value_.is_string()) fail(needed);
-    constexpr std::pair<std::string_view, int64_t> kUnits[] = {
-        {"B", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", int64_t{1} << 40}};
-    const std::string& text = value_.as_string();
-    double amount = 0;
-    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
-    std::string_view unit(rest, static_cast<size_t>(text.data() + text.size() - rest));
-    while (unit.starts_with(' ')) unit.remove_prefix(1);
-    const auto found =
-        std::find_if(std::begin(kUnits), std::end(kUnits), [&](const auto& u) { return u.first == unit; });
-    if (error != std::errc() || found == std::end(kUnits) || !(amount >= 0)) fail(needed);
-    const double size = amount * static_cast<double>(found->second);
-    if (!(size < 9e18)) fail(needed);
-    return std::llround(size);
+    const std::optional<int64_t> size = read_byte_size(value_.as_string());
+    if (!size) fail(needed);
+    return *size;
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "gpukit/base/files.h"
+#include "gpukit/python/byte_count.h"
 #include "gpukit/python/state.h"
 
 namespace gpukit::python {
@@ -60,12 +61,12 @@ std::string call_locked(CallTask& task, bool* interrupted) {
   return describe(error);
 }
 
-void init_task(CallTask* self, python::CallableObject fn, std::optional<int64_t> memory,
+void init_task(CallTask* self, python::CallableObject fn, std::optional<Bytes<"Task: memory">> memory,
                std::optional<double> bandwidth, python::Shown<"TaskPolicy | str"> policy, CallState state,
                std::optional<std::string> id, double last_launch, int64_t execution_count, int64_t pacing_delay_count) {
   auto* task = new (self) CallTask;
   task->fn = std::move(fn);
-  task->memory = memory;
+  task->memory = to_bytes(memory);
   task->bandwidth = bandwidth;
   task->policy = to_policy(policy);
   task->own_state = state;

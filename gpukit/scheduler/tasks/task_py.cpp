@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gpukit/base/files.h"
+#include "gpukit/python/byte_count.h"
 #include "gpukit/python/state.h"
 #include "gpukit/scheduler/tasks/scheduler.h"
 #include "gpukit/scheduler/tasks/scheduler_py.h"
@@ -17,6 +18,7 @@
 
 namespace gpukit {
 
+using python::Bytes;
 using python::CallTask;
 using scheduler::CallState;
 using scheduler::Scheduler;
@@ -88,20 +90,22 @@ std::unordered_map<CallScheduler*, Running>& with_workers() {  // the GIL guards
   return *leaked;
 }
 
-void init_scheduler(CallScheduler* self, double sched_tick_ms, double window_ms, std::optional<int64_t> total_memory,
-                    size_t history) {
+void init_scheduler(CallScheduler* self, double sched_tick_ms, double window_ms,
+                    std::optional<Bytes<"Scheduler: total_memory">> total_memory, size_t history) {
   SchedulerConfig config;
-  config.total_memory = total_memory;
+  config.total_memory = python::to_bytes(total_memory);
   config.tick_ns = python::to_ns("Scheduler", "sched_tick_ms", sched_tick_ms * 1e-3);
   config.window_ns = python::to_ns("Scheduler", "window_ms", window_ms * 1e-3);
   config.history = history;
   new (self) CallScheduler(config);
 }
 
-std::string submit(CallScheduler& self, python::CallableObject fn, std::optional<int64_t> memory,
-                   std::optional<double> bandwidth, python::Shown<"TaskPolicy | str"> policy, int64_t priority,
+std::string submit(CallScheduler& self, python::CallableObject fn,
+                   std::optional<Bytes<"Scheduler.submit: memory">> given_memory, std::optional<double> bandwidth,
+                   python::Shown<"TaskPolicy | str"> policy, int64_t priority,
                    std::optional<std::vector<std::string>> dependencies, std::optional<double> timeout) {
   constexpr const char* op = "Scheduler.submit";
+  const std::optional<int64_t> memory = python::to_bytes(given_memory);
   if (PyCallable_Check(fn.ptr()) == 0)
     throw nb::type_error(("Scheduler.submit: fn must be callable, got " + python::class_of(fn)).c_str());
   if (bandwidth && !(*bandwidth >= 0 && *bandwidth <= 1))

@@ -35,7 +35,7 @@ class Task:
     A callable with what it needs and what became of it. The object that Scheduler.get_task gives is live: it shows the task as it stands, and setting `state` moves the task.
     """
 
-    def __init__(self, fn: Callable[[], Any], memory: int | None = None, bandwidth: float | None = None, policy: TaskPolicy | str = TaskPolicy.BEST_EFFORT, state: TaskState = TaskState.PENDING, id: str | None = None, last_launch: float = 0.0, execution_count: int = 0, pacing_delay_count: int = 0) -> None: ...
+    def __init__(self, fn: Callable[[], Any], memory: int | str | None = None, bandwidth: float | None = None, policy: TaskPolicy | str = TaskPolicy.BEST_EFFORT, state: TaskState = TaskState.PENDING, id: str | None = None, last_launch: float = 0.0, execution_count: int = 0, pacing_delay_count: int = 0) -> None: ...
 
     @property
     def fn(self) -> Callable[[], Any]: ...
@@ -104,12 +104,12 @@ class Scheduler:
     Runs callables by dependencies, memory, priority and deadline: in this thread with step() and run(), or in worker threads. Thread-safe.
     """
 
-    def __init__(self, sched_tick_ms: float = 1.0, window_ms: float = 10.0, total_memory: int | None = None, *, history: int = 10000) -> None:
+    def __init__(self, sched_tick_ms: float = 1.0, window_ms: float = 10.0, total_memory: int | str | None = None, *, history: int = 10000) -> None:
         """
         sched_tick_ms: how finely deadlines are watched. window_ms: of should_run(). total_memory: tasks whose memory does not fit beside the others wait. history: ended tasks that can still be asked about.
         """
 
-    def submit(self, fn: Callable[[], Any], memory: int | None = None, bandwidth: float | None = None, policy: TaskPolicy | str = 'best_effort', *, priority: int = 0, dependencies: Sequence[str] | None = None, timeout: float | None = None) -> str:
+    def submit(self, fn: Callable[[], Any], memory: int | str | None = None, bandwidth: float | None = None, policy: TaskPolicy | str = 'best_effort', *, priority: int = 0, dependencies: Sequence[str] | None = None, timeout: float | None = None) -> str:
         """
         Takes a callable and gives the id of its task. It runs in a copy of the context of this call. The memory is reserved until the task ends. timeout: seconds until its deadline.
         """

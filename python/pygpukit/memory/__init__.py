@@ -132,12 +132,12 @@ class MemoryPool:
     """Blocks under a quota over real memory of a device. See :class:`pygpukit.runtime.MemoryPool`.
 
     ``used`` counts the bytes of live blocks on the device, ``cached`` those kept for reuse; both together never exceed
-    the quota, and cached ones are given up when room is needed.
+    the quota, and cached ones are given up when room is needed. A size is a number or a text such as "16MB".
     """
 
     SIZE_CLASSES = RustMemoryPool.SIZE_CLASSES
 
-    def __init__(self, quota: int, enable_eviction: bool = False, device: Any = None) -> None:
+    def __init__(self, quota: int | str, enable_eviction: bool = False, device: Any = None) -> None:
         self._pool = RustMemoryPool(quota, enable_eviction, device)
 
     @property
@@ -163,10 +163,10 @@ class MemoryPool:
         return self._pool.host_limit
 
     @host_limit.setter
-    def host_limit(self, size: int) -> None:
+    def host_limit(self, size: int | str) -> None:
         self._pool.host_limit = size
 
-    def allocate(self, size: int) -> MemoryBlock:
+    def allocate(self, size: int | str) -> MemoryBlock:
         """A block of at least ``size`` bytes, rounded up to SIZE_CLASSES. MemoryError when there is no room."""
         number = self._pool.allocate(size)
         block = MemoryBlock(number, self._pool.get_block_size(number))

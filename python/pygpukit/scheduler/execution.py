@@ -154,7 +154,7 @@ class ExecutionContext:
             found.buffer_count,
         )
 
-    def track_allocation(self, buffer_id: int, size: int) -> bool:
+    def track_allocation(self, buffer_id: int, size: int | str) -> bool:
         """Counts memory that was allocated elsewhere. False when it does not fit under the wall."""
         return _controller.track_allocation(self.llm_id, buffer_id, size)
 
@@ -186,29 +186,31 @@ class ExecutionContext:
         return f"ExecutionContext(llm_id={self.llm_id!r}, stream_id={self.stream_id}, max_vram={self.max_vram})"
 
 
-def initialize(device_id: int = 0, device_total_memory: int = 0, total_vram_budget: int = 0) -> None:
+def initialize(device_id: int = 0, device_total_memory: int | str = 0, total_vram_budget: int | str = 0) -> None:
     """Sets the device and the memory that all contexts share. 0: the GPU's memory, on the CPU 8 GiB; all of it."""
     _controller.initialize(device_id, device_total_memory, total_vram_budget)
 
 
 def create_context(
     llm_id: str,
-    max_vram: int = 0,
+    max_vram: int | str = 0,
     *,
     device_id: int = 0,
-    base_vram: int = 0,
+    base_vram: int | str = 0,
     qos: Any = None,
     compute: float = 1.0,
     bandwidth: float = 1.0,
 ) -> ExecutionContext:
-    """A new context. ``max_vram`` is its memory wall (0: the budget), ``base_vram`` what is kept for it, ``compute`` its
+    """A new context. ``max_vram`` is its memory wall (0: the budget), ``base_vram`` what is kept for it, each a number of
+    bytes or a text such as "16MB", ``compute`` its
     share of the SMs, ``bandwidth`` its share of the copies. ``qos`` follows from the two sizes when not given.
     The first one initialises with ``device_id``; later ones are there too, and another number raises.
     """
     stream_id = _controller.create_context(
         llm_id, max_vram, base_vram, qos, compute, bandwidth, device_id=device_id, initialize=True
     )
-    return ExecutionContext(llm_id, stream_id, max_vram)
+    made = _controller.get_context(llm_id)
+    return ExecutionContext(llm_id, stream_id, 0 if made is None else made.max_vram)
 
 
 def get_context(llm_id: str) -> ExecutionContext | None:

@@ -324,7 +324,7 @@ class MultiLLMController:
 
     def __init__(self) -> None: ...
 
-    def initialize(self, device_id: int = 0, device_total_memory: int = 0, total_vram_budget: int = 0) -> None:
+    def initialize(self, device_id: int = 0, device_total_memory: int | str = 0, total_vram_budget: int | str = 0) -> None:
         """Memory 0: the GPU's, on the CPU 8 GiB. Budget 0: all of it."""
 
     def is_initialized(self) -> bool: ...
@@ -348,7 +348,7 @@ class MultiLLMController:
 
     def __repr__(self) -> str: ...
 
-    def create_context(self, llm_id: str, max_vram: int = 0, base_vram: int = 0, qos: QosClass | str | None = None, compute: float = 1.0, bandwidth: float = 1.0, *, device_id: int = 0, initialize: bool = False) -> int:
+    def create_context(self, llm_id: str, max_vram: int | str = 0, base_vram: int | str = 0, qos: QosClass | str | None = None, compute: float = 1.0, bandwidth: float = 1.0, *, device_id: int = 0, initialize: bool = False) -> int:
         """
         A context with its own stream: max_vram is its memory wall, base_vram what is kept for it, compute its share of the SMs, bandwidth its share of the copies. Gives the stream's number. device_id: 0, or the controller's. initialize: initialises a controller that is not yet.
         """
@@ -367,7 +367,7 @@ class MultiLLMController:
 
     def get_stream_id(self, llm_id: str) -> int | None: ...
 
-    def track_allocation(self, llm_id: str, buffer_id: int, size: int) -> bool:
+    def track_allocation(self, llm_id: str, buffer_id: int, size: int | str) -> bool:
         """
         Counts memory that was allocated elsewhere against the context's wall. False when it does not fit.
         """
@@ -511,15 +511,15 @@ class PartitionLimits:
     What a partition may use: bytes of memory (0: no wall), shares of the SMs and of the copy bandwidth (1: no limit of its own), streams.
     """
 
-    def __init__(self, memory_quota: int = 0, compute_share: float = 1.0, bandwidth_share: float = 1.0, max_streams: int = 16) -> None: ...
+    def __init__(self, memory_quota: int | str = 0, compute_share: float = 1.0, bandwidth_share: float = 1.0, max_streams: int = 16) -> None: ...
 
     @staticmethod
-    def with_memory(quota: int) -> PartitionLimits: ...
+    def with_memory(quota: int | str) -> PartitionLimits: ...
 
     @staticmethod
     def with_compute(share: float) -> PartitionLimits: ...
 
-    def memory(self, quota: int) -> PartitionLimits:
+    def memory(self, quota: int | str) -> PartitionLimits:
         """The same with another memory quota."""
 
     def compute(self, share: float) -> PartitionLimits:
@@ -549,7 +549,7 @@ class PartitionConfig:
     What all partitions have together. With allow_overcommit their limits may add up to overcommit_ratio times that; a ratio of 1 leaves the sum unchecked.
     """
 
-    def __init__(self, total_memory: int = 8589934592, allow_overcommit: bool = False, overcommit_ratio: float = 1.0) -> None: ...
+    def __init__(self, total_memory: int | str = 8589934592, allow_overcommit: bool = False, overcommit_ratio: float = 1.0) -> None: ...
 
     @property
     def total_memory(self) -> int: ...
@@ -687,7 +687,7 @@ class PartitionManager:
     def __init__(self, config: PartitionConfig | None = None, device: pygpukit.typing.DeviceLike | None = None) -> None: ...
 
     @staticmethod
-    def with_memory(total_memory: int) -> PartitionManager: ...
+    def with_memory(total_memory: int | str) -> PartitionManager: ...
 
     @property
     def config(self) -> PartitionConfig: ...

@@ -36,7 +36,7 @@ class CompileOptions:
 class CacheConfig:
     """Limits of a kernel cache."""
 
-    def __init__(self, max_entries: int = 1024, max_ptx_size: int = 268435456, enable_eviction: bool = True, ttl_seconds: float = 0.0) -> None: ...
+    def __init__(self, max_entries: int = 1024, max_ptx_size: int | str = 268435456, enable_eviction: bool = True, ttl_seconds: float = 0.0) -> None: ...
 
     @property
     def max_entries(self) -> int: ...
@@ -197,7 +197,7 @@ class ArchFingerprint:
 class PersistentCacheConfig:
     """Place and limits of a cache on disk."""
 
-    def __init__(self, cache_dir: str | None = None, max_size: int = 536870912, max_entries: int = 1000, auto_cleanup: bool = True, ttl_seconds: float = 0.0) -> None: ...
+    def __init__(self, cache_dir: str | None = None, max_size: int | str = 536870912, max_entries: int = 1000, auto_cleanup: bool = True, ttl_seconds: float = 0.0) -> None: ...
 
     @property
     def cache_dir(self) -> str | None:

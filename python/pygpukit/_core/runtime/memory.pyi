@@ -141,7 +141,7 @@ class MemoryPool:
     Blocks by number under a quota, over real memory of a device. With enable_eviction the least recently used ones go to host memory to make room; their bytes stay. Used and cached bytes never exceed the quota.
     """
 
-    def __init__(self, quota: SupportsIndex, enable_eviction: bool = False, device: pygpukit.typing.DeviceLike | None = None) -> None: ...
+    def __init__(self, quota: SupportsIndex | str, enable_eviction: bool = False, device: pygpukit.typing.DeviceLike | None = None) -> None: ...
 
     @property
     def quota(self) -> int: ...
@@ -171,9 +171,9 @@ class MemoryPool:
         """
 
     @host_limit.setter
-    def host_limit(self, arg: SupportsIndex, /) -> None: ...
+    def host_limit(self, arg: SupportsIndex | str, /) -> None: ...
 
-    def allocate(self, size: SupportsIndex) -> int:
+    def allocate(self, size: SupportsIndex | str) -> int:
         """
         The number of a new block; the first is 0. Rounded up to SIZE_CLASSES, above them to a whole MiB. MemoryError when the quota or the device does not allow it.
         """
@@ -193,7 +193,7 @@ class MemoryPool:
     def write(self, id: int, data: pygpukit.typing.HostBuffer) -> None:
         """Copies a contiguous buffer into the block; restores it first."""
 
-    def read(self, id: int, size: SupportsIndex | None = None) -> bytes:
+    def read(self, id: int, size: SupportsIndex | str | None = None) -> bytes:
         """The bytes of the block, all or the first `size`."""
 
     def get_block(self, id: int) -> MemoryBlock | None:

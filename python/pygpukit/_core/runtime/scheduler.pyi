@@ -137,7 +137,7 @@ class AdmissionStats:
 class AdmissionConfig:
     """What an AdmissionController may hand out."""
 
-    def __init__(self, max_memory: int, max_bandwidth: float, max_pending_tasks: int = 1000, enable_best_effort: bool = True) -> None:
+    def __init__(self, max_memory: int | str, max_bandwidth: float, max_pending_tasks: int = 1000, enable_best_effort: bool = True) -> None:
         """
         With enable_best_effort what does not fit waits instead of being refused.
         """
@@ -163,7 +163,7 @@ class AdmissionController:
 
     def __init__(self, config: AdmissionConfig) -> None: ...
 
-    def try_admit(self, task_id: str, memory: int, bandwidth: float) -> AdmissionDecision:
+    def try_admit(self, task_id: str, memory: int | str, bandwidth: float) -> AdmissionDecision:
         """
         Decides about one task. It needs the bandwidth given, at least memory / max_memory.
         """
@@ -203,13 +203,13 @@ class QosClass(enum.IntEnum):
 class ResourceRequirements:
     """What a task asks for and the most it may take."""
 
-    def __init__(self, memory_request: int, memory_limit: int | None = None, bandwidth_request: float = 0.0, bandwidth_limit: float = 1.0) -> None: ...
+    def __init__(self, memory_request: int | str, memory_limit: int | str | None = None, bandwidth_request: float = 0.0, bandwidth_limit: float = 1.0) -> None: ...
 
     @staticmethod
-    def guaranteed(memory: int) -> ResourceRequirements: ...
+    def guaranteed(memory: int | str) -> ResourceRequirements: ...
 
     @staticmethod
-    def burstable(memory_request: int, burst_ratio: float) -> ResourceRequirements: ...
+    def burstable(memory_request: int | str, burst_ratio: float) -> ResourceRequirements: ...
 
     @staticmethod
     def best_effort() -> ResourceRequirements: ...
@@ -241,10 +241,10 @@ class QosPolicy:
         """The class follows from the requirements."""
 
     @staticmethod
-    def guaranteed(memory: int) -> QosPolicy: ...
+    def guaranteed(memory: int | str) -> QosPolicy: ...
 
     @staticmethod
-    def burstable(memory_request: int, burst_ratio: float) -> QosPolicy: ...
+    def burstable(memory_request: int | str, burst_ratio: float) -> QosPolicy: ...
 
     @staticmethod
     def best_effort() -> QosPolicy: ...
@@ -271,10 +271,10 @@ class QosTaskMeta:
         """The class follows from the requirements."""
 
     @staticmethod
-    def guaranteed(id: str, name: str, memory: int) -> QosTaskMeta: ...
+    def guaranteed(id: str, name: str, memory: int | str) -> QosTaskMeta: ...
 
     @staticmethod
-    def burstable(id: str, name: str, memory_request: int, burst_ratio: float) -> QosTaskMeta: ...
+    def burstable(id: str, name: str, memory_request: int | str, burst_ratio: float) -> QosTaskMeta: ...
 
     @staticmethod
     def best_effort(id: str, name: str) -> QosTaskMeta: ...
@@ -375,7 +375,7 @@ class QosStats:
 class QosPolicyEvaluator:
     """Decides by class what may run beside what is already reserved."""
 
-    def __init__(self, total_memory: int, total_bandwidth: float = 1.0) -> None: ...
+    def __init__(self, total_memory: int | str, total_bandwidth: float = 1.0) -> None: ...
 
     def evaluate(self, task: QosTaskMeta) -> QosEvaluation:
         """
@@ -385,7 +385,7 @@ class QosPolicyEvaluator:
     def reserve(self, evaluation: QosEvaluation) -> None:
         """Sets aside what the evaluation says."""
 
-    def release(self, qos_class: QosClass, memory: int, bandwidth: float = 0.0) -> None:
+    def release(self, qos_class: QosClass, memory: int | str, bandwidth: float = 0.0) -> None:
         """Gives it back."""
 
     def stats(self) -> QosStats: ...
@@ -403,7 +403,7 @@ class QosPolicyEvaluator:
 class QosUsage:
     """What one tenant holds, for eviction_order."""
 
-    def __init__(self, qos_class: QosClass, priority: int, request_bytes: int, used_bytes: int) -> None: ...
+    def __init__(self, qos_class: QosClass, priority: int, request_bytes: int | str, used_bytes: int | str) -> None: ...
 
     @property
     def qos_class(self) -> QosClass: ...
@@ -454,7 +454,7 @@ class TaskMeta:
     A task: what is submitted, and a copy of what a scheduler knows about it.
     """
 
-    def __init__(self, id: str, name: str, memory_estimate: int = 0, priority: int = 0, dependencies: Sequence[str] | None = None, *, policy: TaskPolicy | None = None, expected_ms: float = 0.0, timeout: float | None = None, qos_class: QosClass = QosClass.BestEffort) -> None:
+    def __init__(self, id: str, name: str, memory_estimate: int | str = 0, priority: int = 0, dependencies: Sequence[str] | None = None, *, policy: TaskPolicy | None = None, expected_ms: float = 0.0, timeout: float | None = None, qos_class: QosClass = QosClass.BestEffort) -> None:
         """
         policy: Priority when a priority is given, else Fifo. timeout: seconds from submission to the deadline. qos_class: who gets memory first when it is short.
         """
@@ -577,7 +577,7 @@ class Scheduler:
     Says which tasks may run now, by dependencies, memory, priority and deadline; the caller runs them. A task holds its memory from submission (or the end of its last dependency) to its end; what does not fit waits.
     """
 
-    def __init__(self, total_memory: int | None = None, sched_tick_ms: float = 10.0, window_ms: float = 100.0, *, aging: int = 1000, max_overtakes: int = 64, history: int = 10000, max_pending_tasks: int = 1000) -> None:
+    def __init__(self, total_memory: int | str | None = None, sched_tick_ms: float = 10.0, window_ms: float = 100.0, *, aging: int = 1000, max_overtakes: int = 64, history: int = 10000, max_pending_tasks: int = 1000) -> None:
         """
         aging: tasks that one level of priority may overtake. max_overtakes: grants of memory past a task that is first in line. history: ended tasks that can still be asked about. max_pending_tasks: for admit().
         """

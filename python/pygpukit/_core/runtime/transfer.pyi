@@ -8,7 +8,7 @@ import pygpukit.typing
 class PinnedPoolConfig:
     """How a PinnedMemoryManager keeps page-locked memory."""
 
-    def __init__(self, max_size: int = 1073741824, enable_pooling: bool = True, alignment: int = 256) -> None: ...
+    def __init__(self, max_size: int | str = 1073741824, enable_pooling: bool = True, alignment: int = 256) -> None: ...
 
     @property
     def max_size(self) -> int: ...
@@ -19,7 +19,7 @@ class PinnedPoolConfig:
     @property
     def alignment(self) -> int: ...
 
-    def get_size_class(self, size: int) -> int:
+    def get_size_class(self, size: int | str) -> int:
         """
         4K, 64K, 256K, 1M, 4M, 16M, 64M or 256M; larger sizes are rounded up to the alignment.
         """
@@ -98,11 +98,11 @@ class PinnedMemoryManager:
     def __init__(self, config: PinnedPoolConfig | None = None) -> None: ...
 
     @staticmethod
-    def with_max_size(max_size: int) -> PinnedMemoryManager: ...
+    def with_max_size(max_size: int | str) -> PinnedMemoryManager: ...
 
-    def can_allocate(self, size: int) -> bool: ...
+    def can_allocate(self, size: int | str) -> bool: ...
 
-    def allocate(self, size: int) -> tuple[int, int, bool]:
+    def allocate(self, size: int | str) -> tuple[int, int, bool]:
         """
         (id, size_class, reused). Unless reused, the caller allocates size_class bytes and registers them. Raises MemoryError over the limit.
         """
