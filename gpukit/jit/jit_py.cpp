@@ -344,6 +344,11 @@ void bind_jit(nb::module_& m) {
       "is_nvrtc_available", [] { return python::in_scope([] { return jit::can_compile_and_launch(); }); },
       "True where a kernel can be compiled and launched.");
   m.def(
+      "jit_unavailable_reason", [] { return python::in_scope([] { return jit::kernels_unavailable_reason(); }); },
+      "Why no custom kernel can be compiled and launched here: no driver, no GPU or no NVRTC, and what was tried; "
+      "empty "
+      "where one can.");
+  m.def(
       "get_nvrtc_version",
       []() -> std::optional<std::pair<int, int>> {
         return python::in_scope([]() -> std::optional<std::pair<int, int>> {

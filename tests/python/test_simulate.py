@@ -29,7 +29,7 @@ def test_there_are_workloads():
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda path: path.stem)
 def test_output_equals_the_committed_files(workload, tmp_path, capsysbinary):
     svg = tmp_path / "out.svg"
-    assert main(["simulate", str(workload), "--svg", str(svg)]) == 0
+    assert main(["simulate", str(workload), "--width", "60", "--svg", str(svg)]) == 0
     assert capsysbinary.readouterr().out == workload.with_suffix(".txt").read_bytes()
     assert svg.read_bytes() == workload.with_suffix(".svg").read_bytes()
 

@@ -177,8 +177,7 @@ std::string timeline_text(const Simulation& s, int width) {
                     std::string(name(task.outcome)) + (task.reason.empty() ? "" : ": " + task.reason)});
   }
   for (size_t d = 0; d < s.devices.size(); ++d) {
-    rows.push_back({"memory " + workload.devices[d].name, "|" + memory_line(s, d, axis) + "|", "", "",
-                    "peak " + bytes_text(s.devices[d].peak_memory) + " of " + bytes_text(workload.devices[d].memory)});
+    rows.push_back({"memory " + workload.devices[d].name, "|" + memory_line(s, d, axis) + "|", "", "", ""});
   }
   out += table(rows);
   out += "  . waits  # runs  ! fails  x is rejected; memory in ninths of the device's\n\n";
@@ -196,6 +195,7 @@ std::string timeline_text(const Simulation& s, int width) {
     const WorkloadDevice& device = workload.devices[d];
     out += "  " + device.name + ": busy " + std::to_string(percent(s.devices[d].busy_ns, s.end_ns * device.streams)) +
            " % of " + std::to_string(device.streams) + (device.streams == 1 ? " stream, " : " streams, ") +
+           "memory up to " + bytes_text(s.devices[d].peak_memory) + " of " + bytes_text(device.memory) + ", " +
            std::to_string(s.devices[d].decisions.size()) + " decisions\n";
   }
   return out;

@@ -893,6 +893,11 @@ class JITKernel:
 def is_nvrtc_available() -> bool:
     """True where a kernel can be compiled and launched."""
 
+def jit_unavailable_reason() -> str:
+    """
+    Why no custom kernel can be compiled and launched here: no driver, no GPU or no NVRTC, and what was tried; empty where one can.
+    """
+
 def get_nvrtc_version() -> tuple[int, int] | None:
     """
     (major, minor) of NVRTC, or None where kernels cannot be compiled and launched.

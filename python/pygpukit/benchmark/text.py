@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pygpukit.benchmark.report import BenchmarkReport, BenchmarkResult
-from pygpukit.cli.text import bold, table
+from pygpukit.cli.text import bold, columns, fitting, has_width, table
 
 __all__ = ["flops", "markdown", "number", "one_line", "terminal_table", "transfer"]
 
@@ -74,6 +74,17 @@ def _ceilings(report: BenchmarkReport) -> list[str]:
     return lines
 
 
+def _fitting(rows: list[list[str]]) -> str:
+    """The table; where it is too wide, without what one can do without, the least first."""
+    for dropped in ("p5 - p95", "error", "of ceiling"):
+        text = table(rows)
+        if not has_width() or max(map(len, text.splitlines())) <= columns():
+            break
+        at = rows[0].index(dropped)
+        rows = [row[:at] + row[at + 1 :] for row in rows]
+    return table(rows)
+
+
 def terminal_table(report: BenchmarkReport) -> str:
     """Times, rates, shares of the measured ceilings, ratios to peers (above 1: ours is faster), correctness."""
     gpu = report.gpu
@@ -82,15 +93,15 @@ def terminal_table(report: BenchmarkReport) -> str:
     peers = list(dict.fromkeys(name for result in report.results for name in result.peers))
     if report.results:
         head = ["case", "us", "p5 - p95", "rate", "of ceiling", *(f"vs {name}" for name in peers), "error", "correct"]
-        lines.append(table([head, *(_row(result, peers) for result in report.results)]))
-    lines += _ceilings(report)
+        lines.append(_fitting([head, *(_row(result, peers) for result in report.results)]))
+    rest = _ceilings(report)
     clocks = {f"{name}: {peer.work}, {peer.clock}" for r in report.results for name, peer in r.peers.items()}
-    lines += [f"time: {clock}" for clock in dict.fromkeys(result.clock for result in report.results)]
-    lines += [f"peer {text}" for text in sorted(clocks)]
-    lines += [f"note: {note}" for note in report.notes]
-    lines += [f"not run: {name} at {r.name}: {why}" for r in report.results for name, why in r.peer_faults.items()]
-    lines += [f"not run: {case.name}: {case.reason}" for case in report.not_run]
-    return "\n".join(lines)
+    rest += [f"time: {clock}" for clock in dict.fromkeys(result.clock for result in report.results)]
+    rest += [f"peer {text}" for text in sorted(clocks)]
+    rest += [f"note: {note}" for note in report.notes]
+    rest += [f"not run: {name} at {r.name}: {why}" for r in report.results for name, why in r.peer_faults.items()]
+    rest += [f"not run: {case.name}: {case.reason}" for case in report.not_run]
+    return "\n".join([*lines, *(fitting(line) for line in rest)])
 
 
 def markdown(report: BenchmarkReport) -> str:

@@ -100,7 +100,7 @@ def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     simulate.add_argument("file", metavar="FILE", help="the workload")
     simulate.add_argument("--svg", metavar="OUT", help="also write the timeline as a picture")
     simulate.add_argument("--json", action="store_true", help="print the result with every decision as JSON")
-    simulate.add_argument("--width", type=int, default=60, metavar="N", help="columns of the timeline")
+    simulate.add_argument("--width", type=int, metavar="N", help="columns of the timeline (as many as fit)")
 
 
 def _add_speech(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -134,19 +134,21 @@ def _seconds(text: str) -> float:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; gives its exit code."""
     arguments = _parser().parse_args(argv)
+    from pygpukit.cli.text import complain, fold_log
     from pygpukit.errors import Error
 
+    fold_log()
     try:
         return _run(arguments)
     except Error as error:
-        print(f"pygpukit: {error}", file=sys.stderr)
+        complain(f"pygpukit: {error}")
         return 1
     except BrokenPipeError:
         # The reader went away; a second error at exit would say no more.
         sys.stdout = None
         return 1
     except (OSError, UnicodeDecodeError, ImportError) as error:
-        print(f"pygpukit: {error}", file=sys.stderr)
+        complain(f"pygpukit: {error}")
         return 1
     except KeyboardInterrupt:
         return 130

@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 
 import pygpukit as gp
+from pygpukit.cli.text import fitting
 from pygpukit.ops.audio import read_audio
 
 __all__ = ["EPILOG", "add_arguments", "audio"]
@@ -64,7 +65,8 @@ def _info(path: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps(facts))
         return 0
-    print(f"{path}: {facts['seconds']:.3f} s, {rate} Hz, {channels} channel{'s' if channels > 1 else ''}, {n} samples")
+    shape = f"{rate} Hz, {channels} channel{'s' if channels > 1 else ''}, {n} samples"
+    print(fitting(f"{path}: {facts['seconds']:.3f} s, {shape}"))
     print(f"peak {_shown(_decibels(peak))}, level {_shown(_decibels(math.sqrt(square)))}, mean {facts['mean']:.5f}")
     if facts["full_scale"]:
         print(f"{facts['full_scale']} samples at full scale")

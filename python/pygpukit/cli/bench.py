@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pygpukit.cli.text import complain
+
 if TYPE_CHECKING:
     from pygpukit.benchmark import BenchmarkReport, BenchmarkSuite
 
@@ -119,7 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _refuse(message: str) -> int:
-    print(f"pygpukit bench: {message}", file=sys.stderr)
+    complain(f"pygpukit bench: {message}")
     return 2
 
 
@@ -244,7 +246,7 @@ def _finish(arguments: argparse.Namespace, report: BenchmarkReport, baseline: Be
         arguments.roofline.write_text(roofline(report), encoding="utf-8", newline="\n")
     wrong = [result.name for result in report.results if not result.correct]
     if wrong:
-        print(f"pygpukit bench: wrong results: {', '.join(wrong)}", file=sys.stderr)
+        complain(f"pygpukit bench: wrong results: {', '.join(wrong)}")
     if baseline is None:
         return 1 if wrong else 0
     outcome = compare_reports(report, baseline, arguments.threshold)

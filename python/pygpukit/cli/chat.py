@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pygpukit.cli.language import Answer, Session, speed, write
-from pygpukit.cli.text import faint
+from pygpukit.cli.text import Folder, complain, faint
 from pygpukit.llm import ChatMessage, ThinkingParser, apply_chat_template
 
 __all__ = ["EPILOG", "chat"]
@@ -32,6 +32,7 @@ class Conversation:
         self._json, self._thinking = arguments.json, arguments.thinking
         self._system: str | None = arguments.system
         self._messages: list[ChatMessage] = []
+        self._folder = Folder()
 
     def command(self, line: str) -> bool:
         """False at the end of the conversation."""
@@ -52,7 +53,7 @@ class Conversation:
         if self._session.room(ids) < 1:
             self._messages.pop()
             limit = self._session.max_tokens
-            print(f"pygpukit: the conversation has {len(ids)} tokens of {limit}; /reset begins anew", file=sys.stderr)
+            complain(f"pygpukit: the conversation has {len(ids)} tokens of {limit}; /reset begins anew")
             return
         opened = self._session.tokenizer.decode(ids[-4:], skip_special_tokens=False).rstrip().endswith("<think>")
         parser = ThinkingParser(in_thinking=opened)
@@ -69,14 +70,15 @@ class Conversation:
 
     def _show(self, thinking: str, response: str) -> None:
         if not self._json:
-            write(faint(thinking) + response)
+            write(faint(self._folder.push(thinking)) + self._folder.push(response))
 
     def _close(self, answer: Answer, parser: ThinkingParser) -> None:
         if self._json:
             parts = {"text": parser.response_content, "thinking": parser.thinking_content}
             print(json.dumps({**asdict(answer), **parts}), flush=True)
         else:
-            print()
+            print(self._folder.flush())
+            self._folder = Folder()
             stopped = ", stopped" if answer.finish == "interrupted" else ""
             print(faint(f"[{speed(answer)}{stopped}]"), file=sys.stderr)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pygpukit as gp
 from pygpukit.cli import facts
-from pygpukit.cli.text import bold, green, red, table
+from pygpukit.cli.text import bold, green, human_bytes, red, short_reason, table, wrapped
 
 __all__ = ["demo"]
 
@@ -34,15 +34,14 @@ def _arrays(np: Any) -> bool:
     good &= _check("x[::2, 1:].T", np.array_equal(x[::2, 1:].T.to_numpy(), a[::2, 1:].T))
     good &= _check("x @ y.T", np.allclose((x @ y.T).to_numpy(), a @ b.T, rtol=1e-4, atol=1e-4))
     good &= _check("x.sum(axis=0)", np.allclose(x.sum(axis=0).to_numpy(), a.sum(axis=0), rtol=1e-4, atol=1e-4))
-    print(f"  repr: {gp.arange(10)!r}")
+    print(wrapped(f"repr: {gp.arange(10)!r}"))
     return good
 
 
 def _kernel(np: Any) -> bool:
     print(bold("Custom CUDA kernel"))
     if not gp.is_nvrtc_available():
-        reason = gp.cuda_unavailable_reason() or "NVRTC JIT compiler not available; pip install nvidia-cuda-nvrtc-cu12"
-        print(f"  not here: {reason}")
+        print(wrapped(f"not here: {short_reason(gp.jit_unavailable_reason())}; pygpukit doctor says what to do"))
         return True
     x = gp.ones(1000)
     kernel = gp.jit(_SOURCE, func="scale")
@@ -67,28 +66,31 @@ def _timings() -> None:
     n = 1 << 20
     a, b, out = gp.ones(n), gp.ones(n), gp.empty(n)
     m = gp.ones((256, 256))
+    size = f"{human_bytes(a.nbytes)} of float32"
     rows = [["operation", "size", "time"]]
     cases: list[tuple[str, str, Callable[[], object]]] = [
-        ("add", f"{n} float32", lambda: gp.add(a, b, out=out)),
-        ("exp", f"{n} float32", lambda: gp.exp(a, out=out)),
-        ("sum", f"{n} float32", lambda: gp.sum(a)),
+        ("add", size, lambda: gp.add(a, b, out=out)),
+        ("exp", size, lambda: gp.exp(a, out=out)),
+        ("sum", size, lambda: gp.sum(a)),
         ("matmul", "256 x 256 float32", lambda: gp.matmul(m, m)),
-        ("to_numpy", f"{n} float32", a.to_numpy),
+        ("to_numpy", size, a.to_numpy),
     ]
-    for name, size, work in cases:
-        rows.append([name, size, f"{_median_us(work):.0f} us"])
+    for name, what, work in cases:
+        rows.append([name, what, f"{_median_us(work):.0f} us"])
     print(table(rows))
 
 
 def _story() -> bool:
-    print(bold("A story by the toy model that comes with PyGPUkit (name others: pygpukit generate MODEL TEXT)"))
+    print(bold("A story by the toy model in PyGPUkit"))
+    print(wrapped("Name others: pygpukit generate MODEL TEXT"))
     from pygpukit.llm import DEFAULT_MODEL, CausalTransformerModel, Tokenizer
 
     model, tokenizer = CausalTransformerModel.from_safetensors(DEFAULT_MODEL, progress=False), Tokenizer(DEFAULT_MODEL)
     start = time.perf_counter()
     tokens = list(model.generate_stream(tokenizer.encode(""), 250, temperature=0.7, eos_token_id=1, seed=11))
     seconds = time.perf_counter() - start
-    print(tokenizer.decode(tokens).strip())
+    for paragraph in tokenizer.decode(tokens).strip().splitlines():
+        print(wrapped(paragraph))
     print(f"{len(tokens)} tokens in {seconds:.2f} s on {model.device}")
     return len(tokens) > 20
 

@@ -86,7 +86,7 @@ def doctor() -> int:
     found = facts.collect()
     faults = problems(found)
     print(bold(f"PyGPUkit {found['version']}") + f" on Python {found['python']}, {found['platform']}")
-    print(f"mode: {found['mode_text']}")
+    print(wrapped(f"mode: {found['mode_text']}", 0))
     print(bold("Libraries"))
     show_libraries(found["libraries"])
     print(bold("Devices"))
@@ -94,10 +94,9 @@ def doctor() -> int:
     for device in found["devices"]:
         if "sm" in device:
             shared = human_bytes(device["shared_memory_per_block"])
-            print(
-                f"  {device['device']}: {device['max_threads_per_block']} threads and {shared} shared memory per block, "
-                f"L2 {human_bytes(device['l2_cache'])}, virtual memory {'yes' if device['virtual_memory'] else 'no'}"
-            )
+            threads = f"{device['max_threads_per_block']} threads and {shared} shared memory per block"
+            paged = f"virtual memory {'yes' if device['virtual_memory'] else 'no'}"
+            print(wrapped(f"{device['device']}: {threads}, L2 {human_bytes(device['l2_cache'])}, {paged}"))
     print(bold("Sharing"))
     for line in sharing():
         print(wrapped(line))

@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict
 
 from pygpukit.cli.language import Session, speed, write
+from pygpukit.cli.text import Folder
 
 __all__ = ["generate"]
 
@@ -24,12 +25,13 @@ def generate(arguments: argparse.Namespace) -> int:
     if session.room(ids) < 1:
         print(f"pygpukit: the prompt has {len(ids)} tokens of {session.max_tokens}", file=sys.stderr)
         return 1
+    folder = Folder()
     if not arguments.json:
-        write(text)
-    answer = session.answer(ids, (lambda piece: None) if arguments.json else write)
+        write(folder.push(text))
+    answer = session.answer(ids, lambda piece: None if arguments.json else write(folder.push(piece)))
     if arguments.json:
         print(json.dumps({"prompt": text, **asdict(answer)}))
     else:
-        print()
+        print(folder.flush())
         print(speed(answer), file=sys.stderr)
     return 130 if answer.finish == "interrupted" else 0

@@ -38,9 +38,9 @@ def info(as_json: bool) -> int:
         print(json.dumps(all_facts, indent=2))
         return 0
     print(bold(f"PyGPUkit {all_facts['version']}"))
-    print(f"  mode: {all_facts['mode_text']}")
-    print(f"  default device: {all_facts['default_device']}")
-    print(f"  Python {all_facts['python']}, NumPy {all_facts['numpy']}, {all_facts['platform']}")
+    print(wrapped(f"mode: {all_facts['mode_text']}"))
+    print(wrapped(f"default device: {all_facts['default_device']}"))
+    print(wrapped(f"Python {all_facts['python']}, NumPy {all_facts['numpy']}, {all_facts['platform']}"))
     print(f"  CPU threads: {all_facts['threads']}")
     print(bold("Devices"))
     show_devices(all_facts["devices"])

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pygpukit.cli.text import complain
+
 if TYPE_CHECKING:
     from pygpukit.llm import CausalTransformerModel, Engine, Tokenizer
     from pygpukit.llm.decode import DecodeSpeculative
@@ -114,7 +116,7 @@ class Session:
             raise gp.ArgumentError(f"{arguments.command}: name a MODEL; the one in the package writes stories only")
         if name is None:
             name = DEFAULT_MODEL
-            print("(a toy model that comes with PyGPUkit: it writes little stories. Name a MODEL for others.)", file=sys.stderr)
+            complain("(a toy model in PyGPUkit, which writes little stories; name a MODEL for others)")
         if arguments.speculative and (arguments.temperature > 0 or arguments.repetition_penalty != 1):
             raise gp.ArgumentError("--speculative takes the likeliest tokens: add --temperature 0, without a penalty")
         path = Path(find_model(name))

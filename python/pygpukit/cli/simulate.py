@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pygpukit._core import runtime
+from pygpukit.cli.text import columns, wrapped
 
 __all__ = ["EPILOG", "simulate"]
 
@@ -27,14 +28,24 @@ FILE is JSON:
 The class of a context follows from request and limit: equal is guaranteed,
 neither is best effort, else burstable. Tasks may also have "priority",
 "policy" ("priority", "fifo", "sjf") and "fails". Nothing runs on a device; the
-clock is virtual, so the same file always gives the same output.
+clock is virtual: the same file always gives the same output at one width.
 """
 
 
-def simulate(file: str, svg: str | None, as_json: bool, width: int) -> int:
+def _timeline(result: runtime.Simulation, width: int | None) -> str:
+    """Its text; without a width the time takes what the terminal leaves beside the names and the figures."""
+    if width is not None:
+        return result.text(width=width)
+    narrow = 20
+    beside = max((len(line) for line in result.text(width=narrow).splitlines() if "|" in line), default=0) - narrow
+    lines = result.text(width=min(max(columns() - beside, narrow), 60)).splitlines()
+    return "\n".join(wrapped(line.strip()) if len(line) > columns() else line for line in lines) + "\n"
+
+
+def simulate(file: str, svg: str | None, as_json: bool, width: int | None) -> int:
     """0 unless the file cannot be read."""
     result = runtime.simulate(Path(file).read_text(encoding="utf-8"))
     if svg is not None:
         Path(svg).write_text(result.svg(), encoding="utf-8", newline="\n")
-    print(result.json(indent=1) if as_json else result.text(width=width), end="\n" if as_json else "")
+    print(result.json(indent=1) if as_json else _timeline(result, width), end="\n" if as_json else "")
     return 0

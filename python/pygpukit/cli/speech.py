@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import time
 
+from pygpukit.cli.text import fitting
+
 __all__ = ["EPILOG", "add_arguments", "add_model", "speak", "voices"]
 
 EPILOG = b"""\
@@ -56,13 +58,13 @@ def speak(arguments: argparse.Namespace) -> int:
     said.to_wav(arguments.output)
     seconds = time.perf_counter() - start
     if not arguments.phonemes:
-        print(f"text: {said.text}")
-    print(f"phonemes: {said.phonemes}")
+        print(fitting(f"text: {said.text}"))
+    print(fitting(f"phonemes: {said.phonemes}"))
     print(f"phonemes by: {said.source}")
     if said.guessed:
-        print(f"said by spelling: {', '.join(said.guessed)}")
+        print(fitting(f"said by spelling: {', '.join(said.guessed)}"))
     if said.skipped:
-        print(f"not spoken: {' '.join(said.skipped)}")
+        print(fitting(f"not spoken: {' '.join(said.skipped)}"))
     print(f"{arguments.output}: {said.duration_sec:.2f} s in {seconds:.2f} s")
     return 0
 

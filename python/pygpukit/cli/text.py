@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from typing import TextIO
 
-__all__ = ["bold", "coloured", "faint", "green", "human_bytes", "progress", "red", "table", "wrapped", "yellow"]
+__all__ = [
+    "Folder", "bold", "coloured", "columns", "complain", "faint", "fitting", "fold_log", "green", "has_width",
+    "human_bytes", "progress", "red", "short_reason", "table", "wrapped", "yellow",
+]  # fmt: skip
 
 
 def coloured() -> bool:
@@ -40,13 +45,94 @@ def red(text: str) -> str:
     return _paint("31", text)
 
 
+def columns() -> int:
+    """Of the terminal, or what COLUMNS says."""
+    return max(shutil.get_terminal_size().columns, 40)
+
+
 def wrapped(text: str, indent: int = 2) -> str:
     """The text in lines as wide as the terminal, later ones further in. Words, such as paths, stay whole."""
-    width = max(shutil.get_terminal_size().columns, 40)
     return textwrap.fill(
-        text, width, initial_indent=" " * indent, subsequent_indent=" " * (indent + 2),
+        text, columns(), initial_indent=" " * indent, subsequent_indent=" " * (indent + 2),
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
+
+
+def has_width(stream: TextIO | None = None) -> bool:
+    """Somebody looks at the output, or has named a width with COLUMNS. Into a pipe lines go as they are."""
+    return (stream or sys.stdout).isatty() or bool(os.environ.get("COLUMNS"))
+
+
+def fitting(text: str, stream: TextIO | None = None) -> str:
+    """The text in lines as wide as the terminal, where there is one."""
+    if not has_width(stream):
+        return text
+    return "\n".join(wrapped(line, 0) if len(line) > columns() else line for line in text.splitlines())
+
+
+def complain(text: str) -> None:
+    """A message for people, on the error output."""
+    print(fitting(text, sys.stderr), file=sys.stderr)
+
+
+def short_reason(text: str) -> str:
+    """A reason without the list of what was tried, which ``pygpukit doctor`` shows."""
+    return text.partition(":")[0].partition(";")[0]
+
+
+class _FoldedLines(logging.Handler):
+    """Messages of the library in lines that fit; what was tried in vain is for ``doctor``."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if text.startswith("Falling back to CPU"):
+            start, _, reason = text.partition(": ")
+            text = f"{start}: {short_reason(reason)} (pygpukit doctor says more)"
+        complain(text)
+
+
+def fold_log() -> None:
+    """The library's messages as a command shows them, unless the program around it has handlers of its own."""
+    logger = logging.getLogger("pygpukit")
+    if not logger.hasHandlers():
+        logger.addHandler(_FoldedLines())
+
+
+class Folder:
+    """Text that comes piece by piece, in lines of whole words. Passes it through where nobody has named a width: into a
+    pipe goes what the model wrote."""
+
+    def __init__(self) -> None:
+        self._folds = has_width()
+        self._width = columns()
+        self._used = 0
+        self._word = ""
+
+    def push(self, piece: str) -> str:
+        if not self._folds:
+            return piece
+        out = ""
+        for character in piece:
+            if character not in " \n":
+                self._word += character
+                continue
+            out += self._take_word()
+            if character == "\n" or self._used + 1 >= self._width:
+                out += "\n"
+                self._used = 0
+            else:
+                out += " "
+                self._used += 1
+        return out
+
+    def flush(self) -> str:
+        return self._take_word()
+
+    def _take_word(self) -> str:
+        word, self._word = self._word, ""
+        before = "\n" if self._used and self._used + len(word) > self._width else ""
+        self._used = len(word) if before else self._used + len(word)
+        return before + word
 
 
 def human_bytes(count: int) -> str:

@@ -8,7 +8,7 @@ import sys
 import time
 
 from pygpukit._core import runtime
-from pygpukit.cli.text import coloured
+from pygpukit.cli.text import coloured, complain
 
 __all__ = ["EPILOG", "top"]
 
@@ -34,7 +34,7 @@ def _find(path: str | None, pid: int | None) -> str | None:
         if entry["process_id"] == pid or (pid is None and not entry["stale"]):
             return str(entry["path"])
     whose = "no program" if pid is None else f"process {pid} does not, or no program"
-    print(f"pygpukit top: {whose} publishes its state; call pygpukit.runtime.publish_snapshot() in it", file=sys.stderr)
+    complain(f"pygpukit top: {whose} publishes its state; call pygpukit.runtime.publish_snapshot() in it")
     return None
 
 

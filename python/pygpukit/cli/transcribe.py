@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pygpukit.cli.text import progress
+from pygpukit.cli.text import Folder, complain, progress
 
 if TYPE_CHECKING:
     from pygpukit.asr import TranscriptionResult, TranscriptionSegment, WhisperModel
@@ -156,7 +156,9 @@ def _one(model: WhisperModel, path: str, arguments: argparse.Namespace) -> Trans
         segments = work.segments
         for cue in _cues(segments[given:], arguments.words):
             printed += 1
-            print(_line(printed, cue, arguments.format), flush=True)
+            line = _line(printed, cue, arguments.format)
+            lines = Folder()
+            print(lines.push(line) + lines.flush() if arguments.format == "text" else line, flush=True)
         given = len(segments)
     return TranscriptionResult(work.text, work.segments, work.language or None)
 
@@ -166,7 +168,7 @@ def transcribe(arguments: argparse.Namespace) -> int:
     from pygpukit.errors import Error
 
     if refusal := _refusal(arguments):
-        print(f"pygpukit transcribe: {refusal}", file=sys.stderr)
+        complain(f"pygpukit transcribe: {refusal}")
         return 2
     model = WhisperModel.from_pretrained(arguments.model, dtype=arguments.dtype, quantize=arguments.quantize)
     folder = None if arguments.output is None else Path(arguments.output)
@@ -181,7 +183,7 @@ def transcribe(arguments: argparse.Namespace) -> int:
         try:
             result = _one(model, path, arguments)
         except (Error, ImportError, OSError) as error:
-            print(f"pygpukit: {error}", file=sys.stderr)
+            complain(f"pygpukit: {error}")
             failed = True
             continue
         if arguments.stream:
@@ -194,6 +196,9 @@ def transcribe(arguments: argparse.Namespace) -> int:
             unfinished.replace(target)
         elif several and arguments.format == "json":
             documents.append(json.dumps({"file": path, **json.loads(text)}, ensure_ascii=False))
+        elif arguments.format == "text":
+            folder_of_lines = Folder()
+            print(folder_of_lines.push(text) + folder_of_lines.flush())
         else:
             print(text)
     if several and arguments.format == "json":
