@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "gpukit/base/env_attention.h"
+#include "gpukit/base/env_triton.h"
 #include "gpukit/base/error.h"
 #include "gpukit/base/fork.h"
 
@@ -28,6 +29,7 @@ enum Id {
   kFlashDecoding,
   kFa3,
   kDisableGroupedGemm,
+  kUseTriton,
   kDeterminism,
   kLog,
   kLaunchBlocking,
@@ -61,6 +63,7 @@ constexpr Row kRows[kCount] = {
      "0, 1, -1"},
     {"PYGPUKIT_FA3", "taken as in 0.2; kernels of attention are chosen by shape", "0, 1, -1"},
     {"PYGPUKIT_DISABLE_GROUPED_GEMM", "taken as in 0.2; products of experts are always grouped", "0, 1"},
+    {"PYGPUKIT_USE_TRITON", "whether programs that have both ways use Triton's kernels", "0, 1"},
     {"PYGPUKIT_DETERMINISM", "what equal bits are promised for", "not_guaranteed, run_to_run, batch_invariant"},
     {"PYGPUKIT_LOG", "level of the logger", "debug, info, warning, error, off"},
     {"PYGPUKIT_LAUNCH_BLOCKING", "wait after every launch, to find which one fails", "0, 1"},
@@ -156,6 +159,11 @@ std::optional<bool> flash_decoding() {
   return *value == "1";
 }
 
+std::optional<bool> use_triton() {
+  const bool value = flag(kUseTriton);
+  return value_of(kUseTriton) ? std::optional(value) : std::nullopt;
+}
+
 const char* name(Determinism level) {
   switch (level) {
     case Determinism::not_guaranteed: return "not_guaranteed";
@@ -199,6 +207,7 @@ void check() {
        {kAllowTf32, kNoTf32, kNoCublasLt, kPreferCublasLt, kLaunchBlocking, kMemoryDebug, kRequireGpu, kRequireAssets})
     flag(id);
   flag(kDisableGroupedGemm);
+  flag(kUseTriton);
   one_of(kFlashAttention, {"0", "1", "auto"});
   one_of(kFa3, {"0", "1", "-1"});
   flash_decoding();

@@ -9,6 +9,7 @@
 #include "gpukit/base/bench.h"
 #include "gpukit/base/clock.h"
 #include "gpukit/base/env_attention.h"
+#include "gpukit/base/env_triton.h"
 #include "gpukit/base/error.h"
 #include "gpukit/base/metrics.h"
 
@@ -125,6 +126,15 @@ TEST(Env, NamesOfAttention) {
   expect_invalid("PYGPUKIT_DISABLE_GROUPED_GEMM", "-1", "0, 1", [] { env::check(); });
 }
 
+TEST(Env, UseTritonHasThreeStates) {
+  EXPECT_EQ(env::use_triton(), std::nullopt);
+  for (const auto& [value, wanted] : {std::pair{"0", false}, std::pair{"1", true}}) {
+    With set("PYGPUKIT_USE_TRITON", value);
+    EXPECT_EQ(env::use_triton(), wanted);
+  }
+  expect_invalid("PYGPUKIT_USE_TRITON", "yes", "0, 1", [] { env::check(); });
+}
+
 TEST(Env, InvalidValuesListTheValidOnes) {
   EXPECT_NO_THROW(env::check());
   for (const char* name :
@@ -152,7 +162,7 @@ TEST(Env, ReadOnceAndListed) {
     if (std::string(v.name) == "PYGPUKIT_NUM_THREADS") found = v.value == "3";
   }
   EXPECT_TRUE(found);
-  EXPECT_EQ(env::list().size(), 22u);
+  EXPECT_EQ(env::list().size(), 23u);
 }
 
 TEST(Log, SinkLevelsAndOnce) {

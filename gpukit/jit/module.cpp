@@ -52,6 +52,12 @@ Module::Module(CompileRequest request, bool on_disk)
   make_kernels();
 }
 
+Module::Module(std::string name, Image ready) : builtin_(false), on_disk_(false), ready_(std::move(ready)) {
+  source_ = request_.name = std::move(name);
+  for (const auto& [expression, lowered] : ready_->names) request_.expressions.push_back(expression);
+  make_kernels();
+}
+
 void Module::make_kernels() {
   kernels_ = std::make_unique<Kernel[]>(request_.expressions.size());
   for (size_t i = 0; i < request_.expressions.size(); ++i) {
@@ -145,9 +151,14 @@ bool Module::try_load(Device device, Image image, Origin origin, Loaded* loaded,
 
 Module::Loaded Module::load_code(Device device, int kernel) const {
   const driver::DeviceProperties& properties = runtime::properties(device);
-  const std::string arch = target(properties.sm_major, properties.sm_minor);
   std::string refusals;
   Loaded loaded;
+  if (ready_) {
+    loaded.whole = true;
+    if (try_load(device, *ready_, Origin::compiled, &loaded, &refusals)) return loaded;
+    throw NvrtcError(kNvrtcPtxLoadFailed, source_ + ": " + refusals);
+  }
+  const std::string arch = target(properties.sm_major, properties.sm_minor);
   if (builtin_ && bundle() != nullptr) {
     auto found = find_in_bundle(*bundle(), *this, properties.sm_major, properties.sm_minor);
     loaded.whole = true;

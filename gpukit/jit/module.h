@@ -27,6 +27,8 @@ class Module {
          std::vector<std::string> archs);
   /// A user's program. `request.arch` empty: the exact chip. `on_disk` false: it depends on files outside the key.
   Module(CompileRequest request, bool on_disk);
+  /// Code that is ready.
+  Module(std::string name, Image ready);
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
@@ -76,6 +78,7 @@ class Module {
   std::string source_;  // the embedded file, or the user's kernel
   std::optional<DType> dtype_;
   std::vector<std::string> archs_;
+  std::optional<Image> ready_;
   mutable CompileRequest request_;  // without arch; files of a built-in are found at the first use
   mutable std::once_flag files_found_;
   std::unique_ptr<Kernel[]> kernels_;

@@ -10,6 +10,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/driver/host_table.h"
+#include "gpukit/jit/binary_kernel.h"
 #include "gpukit/jit/bundle.h"
 #include "gpukit/jit/launch.h"
 #include "gpukit/jit/source.h"
@@ -291,6 +292,46 @@ TEST_F(ModuleTest, FirstUseInsideACaptureAndVerify) {
   graph.replay();
   graph.synchronize();
   EXPECT_EQ(values()[2], 2.0f);
+}
+
+TEST_F(ModuleTest, BinaryKernelsLaunchAsOursDo) {
+  const std::vector<std::string> types = {"*fp32", "fp32", "i64"};
+  const BinaryKernel kernel("lowered_fill", "fake of another", types), again("lowered_fill", "fake of another", types);
+  EXPECT_EQ(kernel.attributes(kCpu).max_threads, 0);
+  Argument arguments[3];
+  arguments[0].kind = Argument::Kind::array;
+  arguments[0].device = kCpu;
+  arguments[0].size = 3;
+  arguments[0].use = buffer(3);
+  arguments[1].kind = arguments[2].kind = Argument::Kind::number;
+  arguments[1].number = Scalar(2.0);
+  arguments[2].number = Scalar(int64_t{3});
+  LaunchOptions options;
+  options.grid = Extent{2, 1, 1};
+  options.block = Extent{128, 1, 1};
+  runtime::Graph graph(kCpu);
+  graph.begin_capture();
+  {
+    const runtime::Session session = runtime::current_session().with_stream(graph.stream());
+    runtime::SessionGuard guard(session);
+    again.launch(kCpu, arguments, options);
+  }
+  graph.end_capture();
+  EXPECT_TRUE(graph.verify());
+  kernel.launch(kCpu, arguments, options);
+  graph.replay();
+  graph.synchronize();
+  EXPECT_EQ(values()[2], 4.0f);
+  EXPECT_EQ(calls.libraries, 1);
+
+  arguments[0].dtype = DType::float16;
+  EXPECT_THROW(kernel.launch(kCpu, arguments, options), DTypeError);
+  EXPECT_THROW(kernel.launch(kCpu, {arguments, 2}, options), ArgumentError);
+  EXPECT_THROW(BinaryKernel("lowered_fill", "", types), ArgumentError);
+  EXPECT_THROW(BinaryKernel("lowered_fill", "fake", {"nvTmaDesc"}), UnsupportedError);
+  EXPECT_THROW(BinaryKernel("lowered_fill", "fake", {"void"}), UnsupportedError);
+  EXPECT_THROW(BinaryKernel("lowered_fill", "broken", types).attributes(kCpu), NvrtcError);
+  EXPECT_TRUE(type_of_word("k", "*kbf16").constant);
 }
 
 TEST(Source, ClosureFollowsIncludesOfTheTable) {

@@ -15,6 +15,7 @@ from pygpukit._core import (
     _io as _io,
     _llm as _llm,
     _npy as _npy,
+    _profile as _profile,
     _tasks as _tasks,
     _text as _text,
     _tts as _tts,
@@ -825,6 +826,47 @@ def _set_host_sms(count: int) -> None:
 def _time_bare_launch(calls: int = 256, rounds: int = 50) -> float:
     """
     Median host microseconds of one launch through the driver alone, on an idle stream of cuda:0.
+    """
+
+def _use_triton() -> bool | None:
+    """PYGPUKIT_USE_TRITON, or None when it is not set; internal."""
+
+class _BinaryKernel:
+    """Machine code of another compiler with one kernel; internal."""
+
+    def __init__(self, name: str, code: bytes, types: Sequence[str]) -> None:
+        """
+        `types`: of the parameters, in Triton's words (i32, fp32, *bf16, *kbf16).
+        """
+
+    @property
+    def name(self) -> str: ...
+
+    def attributes(self, device: pygpukit.typing.DeviceLike) -> dict[str, Any]:
+        """Loads the code on a device. What the driver says of the kernel."""
+
+    def launch(self, device: Device | str | None, arguments: tuple[Any, ...], grid: int | Sequence[int], threads: int, shared_bytes: int) -> None:
+        """
+        On the current stream: arrays for pointers, strided ones too, None for null, numbers.
+        """
+
+    def _pack(self, device: Device | str | None, arguments: tuple[Any, ...], grid: int | Sequence[int], threads: int, shared_bytes: int) -> tuple[Any, ...]:
+        """What a launch would pass. Launches nothing."""
+
+class _PinnedArray:
+    """
+    Keeps an array's memory resident and in place while it lives; internal.
+    """
+
+    def __init__(self, array: GPUArray) -> None: ...
+
+    @property
+    def address(self) -> int:
+        """Of element 0."""
+
+def _address_alignment(array: GPUArray) -> int:
+    """
+    What every address of element 0 is a multiple of, as far as 256; internal.
     """
 
 class JITKernel:
