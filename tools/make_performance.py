@@ -11,11 +11,11 @@ import json
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import performance_picture
 from check_limits import Limit, read_limits
 from performance_text import GROUPS, HOW, NOTES, OBSTACLES, SWEEP, SWEEP_TITLE
 
@@ -313,58 +313,21 @@ def generate(results: list[Result], limits: list[Limit]) -> str:
     if not results:
         return f"{head}\n{EMPTY}\n"
     picture = ""
-    if any(bars(result) for result in results):
-        picture = "\n![torch's time over ours, per operation](images/performance.svg)\n"
+    if any(charted(result) for result in results):
+        picture = "\n![torch's time over ours, of operations and matrix products](images/performance.svg)\n"
     sections = "\n".join(device_section(result, limits) for result in results)
     return f"{head}\n{summary(results, limits)}\n## How\n\n{HOW}\n{picture}\n{sections}".rstrip("\n") + "\n"
 
 
-# The picture: torch's time over ours for the operations that are bound by memory.
-
-CHARTED = ("add", "mul", "relu", "cast", "where", "exp", "tanh", "gelu", "silu")
-
-
-def bars(result: Result) -> list[tuple[str, float]]:
-    found = []
-    for name, figure in sorted(result.figures.items()):
-        ratio = torch_ratio(figure)
-        operation = name.removeprefix("ew_").rpartition("_vs_")[0]
-        charted = operation.rpartition("_")[0] in CHARTED if name.startswith("ew_") else "submit" not in name
-        charted &= not name.startswith("mm_")
-        if ratio and operation and charted:
-            found.append((operation, ratio))
-    return found
+def charted(result: Result) -> bool:
+    return bool(performance_picture.operations(result.figures, torch_ratio))
 
 
 def svg(results: list[Result]) -> str:
-    gpu = next((result for result in results if bars(result)), None)
-    rows = bars(gpu) if gpu else []
-    left, width, step, top = 150, 420, 18, 46
-    height = top + step * max(len(rows), 1) + 24
-    longest = max([ratio for _, ratio in rows] + [1.25])
-    scale = width / longest
-    title = f"torch's time over ours, {gpu.title}: longer is faster" if gpu else "Nothing was measured yet"
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 60} {height}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<rect width="{left + width + 60}" height="{height}" fill="#ffffff"/>',
-        f'<text x="10" y="24" font-size="14">{escape(title, quote=False)}</text>',
-    ]
-    for index, (name, ratio) in enumerate(rows):
-        y = top + step * index
-        colour = "#3b6fb6" if ratio >= 1 else "#c0504d"
-        lines += [
-            f'<text x="{left - 8}" y="{y + 12}" text-anchor="end">{escape(name)}</text>',
-            f'<rect x="{left}" y="{y + 2}" width="{ratio * scale:.1f}" height="{step - 5}" fill="{colour}"/>',
-            f'<text x="{left + ratio * scale + 6:.1f}" y="{y + 12}">{ratio:.2f}</text>',
-        ]
-    if rows:
-        x, bottom = left + scale, top + step * len(rows)
-        lines += [
-            f'<line x1="{x:.1f}" y1="{top - 4}" x2="{x:.1f}" y2="{bottom}" stroke="#333333" stroke-dasharray="3 3"/>',
-            f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">1</text>',
-        ]
-    return "\n".join([*lines, "</svg>", ""])
+    gpu = next((result for result in results if charted(result)), None)
+    if gpu is None:
+        return performance_picture.svg("", {}, torch_ratio)
+    return performance_picture.svg(gpu.title, gpu.figures, torch_ratio)
 
 
 def main() -> int:

@@ -136,6 +136,23 @@ def test_performance_page_shows_what_was_measured(tmp_path):
     assert ">1.25<" in picture
 
 
+def test_performance_picture_shows_products_and_calls_noise_equal(tmp_path):
+    figures = {
+        "softmax_f32_vs_torch": {"value": 0.996, "us": 100.0, "torch_us": 99.6},
+        "mm_bf16_4096_vs_torch": {"value": 1.5, "us": 100.0, "torch_us": 150.0},
+        "mm_fp8_4096_vs_torch_fast": {"value": 0.8, "us": 100.0, "torch_us": 80.0},
+        "mm_submit_64_bf16_vs_torch": {"value": 0.5, "ours_us": 5.0, "torch_us": 10.0},
+        "torch_self_noise": {"value": 0.006},
+    }
+    write_result(tmp_path, "2030-01-02-gpu.json", figures)
+    picture = make_performance.svg(make_performance.read_results(tmp_path))
+    root = xml.etree.ElementTree.fromstring(picture)
+    assert [name for name in (">softmax_f32<", ">bf16_4096<", ">fp8_4096 (fast)<", ">0.80<") if name not in picture] == []
+    assert "submit" not in picture and "within 0.6 %" in picture
+    bars = [rect.get("fill") for rect in root.iter("{http://www.w3.org/2000/svg}rect")][4:]
+    assert bars == ["#8a8a8a", "#3b6fb6", "#c0504d"]
+
+
 def test_performance_page_tells_about_matrix_products(tmp_path):
     figures = {
         "mm_bf16_4096_vs_torch": {"value": 1.02, "us": 200.0, "torch_us": 204.0},
@@ -169,7 +186,7 @@ def test_performance_page_tells_about_matrix_products(tmp_path):
     behind = behind[: behind.index("## How")]
     assert "bf16" not in behind and "int4" not in behind
     assert "Outside the limit: none." in text
-    assert make_performance.bars(results[0]) == []
+    assert not make_performance.charted(results[0])
 
 
 def test_performance_check_notices_a_change(tmp_path, monkeypatch):
