@@ -198,6 +198,8 @@ CALLS = [
     plain("conv1d", normal((2, 6, 40), (9, 6, 3), (9,)), padding=1, activation="gelu"),
     plain("conv1d", turned((2, 6, 40), (8, 3, 5), dtype="bfloat16"), "turned", groups=2, stride=3),
     plain("conv_transpose1d", normal((2, 6, 40), (6, 9, 4), (9,)), stride=2, output_padding=1),
+    plain("conv1d", normal((2, 40, 41), (9, 40, 3), (9,), dtype="float16"), "16 bits", padding=1, activation="silu"),
+    plain("conv_transpose1d", normal((2, 16, 40), (16, 9, 4), (9,), dtype="bfloat16"), "16 bits", stride=2),
     plain("conv2d", normal((2, 6, 9, 11), (9, 6, 3, 3), (9,), dtype="float16"), padding=(1, 2)),
     plain("attention", normal((2, 9, 4, 16), (2, 70, 2, 16), (2, 70, 2, 16), dtype="bfloat16"), causal=True),
     plain("attention", turned((2, 9, 4, 16), (2, 7, 4, 16), (2, 7, 4, 16)), "turned"),

@@ -107,6 +107,9 @@ def convolutions(rng: Any) -> Iterator[Any]:
     image, taps = normal(rng, (1, 3, 7, 9), (3, 1, 3, 2))
     yield gp.conv2d(image, taps, groups=3, padding=1)
     yield gp.conv2d(image, gp.ones((2, 3, 2, 2)), stride=2)
+    x, w, b = normal(rng, (1, 20, 45), (9, 20, 3), (9,), dtype="bfloat16")
+    yield gp.conv1d(x, w, b, stride=2, padding=3, activation="silu")
+    yield gp.conv1d(x.transpose(2, 1, 0)[:2], w, padding=2)
 
 
 def recurrence(rng: Any) -> Iterator[Any]:

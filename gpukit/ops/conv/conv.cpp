@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "gpukit/base/env.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/conv/conv_impl.h"
@@ -48,7 +49,12 @@ struct Options {
   int64_t groups;
   ConvActivation activation;
   double slope;
+  std::optional<bool> use_tf32;
 };
+template <typename Given>
+Options options_of(const Given& o) {
+  return {o.bias, o.groups, o.activation, o.slope, o.use_tf32};
+}
 
 struct Sizes {
   int64_t batches, in_channels, out_channels;  // of all groups
@@ -78,35 +84,40 @@ Sizes check_arrays(const char* op, const Array& input, const Array& weight, cons
     check_dtype(op, "bias", o.bias, input.dtype());
     check_shape(op, "bias", o.bias, {out_channels});
   }
+  if (o.use_tf32.value_or(false) && input.dtype() != DType::float32)
+    throw Error(std::string(op) + ": use_tf32 needs float32 inputs, got " + name(input.dtype()));
   return {x[0], x[1], out_channels};
 }
 
-Array run(const char* op, const Array& input, const Array& weight, const Options& o, const Sizes& sizes,
-          const ConvAxis& rows, const ConvAxis& columns, bool transposed, const Array* out) {
-  const bool flat = input.ndim() == 3;
-  const Dims shape = flat ? Dims{sizes.batches, sizes.out_channels, columns.out}
-                          : Dims{sizes.batches, sizes.out_channels, rows.out, columns.out};
-  const Array target = result(op, out, shape, input.dtype(), input.device());
-  if (target.size() == 0) return target;
-  for (const Array* a : {&input, &weight, &o.bias})
-    if (a->defined() && may_share_memory(target, *a)) {
-      Temporaries temporaries(op);
-      const Array fresh = temporaries.empty_like(target);
-      run(op, input, weight, o, sizes, rows, columns, transposed, &fresh);
-      copy_into(target, fresh);
-      return target;
-    }
+/// What one of the three is asked for, checked.
+struct Problem {
+  const char* op;
+  const Array &input, &weight;
+  Options options;
+  Sizes sizes;
+  ConvAxis rows, columns;
+  bool transposed;
 
-  const Dims &x = input.strides(), &w = weight.strides(), &y = target.strides();
-  const int last = input.ndim() - 1;
+  Dims shape() const {
+    if (input.ndim() == 3) return {sizes.batches, sizes.out_channels, columns.out};
+    return {sizes.batches, sizes.out_channels, rows.out, columns.out};
+  }
+};
+
+/// `y`: strides of the result.
+ConvSpace space_of(const Problem& p, const Dims& y) {
+  const Dims &x = p.input.strides(), &w = p.weight.strides();
+  const bool flat = p.input.ndim() == 3, transposed = p.transposed;
+  const int last = p.input.ndim() - 1;
+  const Options& o = p.options;
   ConvSpace s{};
-  s.batches = sizes.batches;
+  s.batches = p.sizes.batches;
   s.groups = o.groups;
-  s.in_channels = sizes.in_channels / o.groups;
-  s.out_channels = sizes.out_channels / o.groups;
-  s.rows = rows;
-  s.columns = columns;
-  s.phases = transposed ? columns.stride : 0;
+  s.in_channels = p.sizes.in_channels / o.groups;
+  s.out_channels = p.sizes.out_channels / o.groups;
+  s.rows = p.rows;
+  s.columns = p.columns;
+  s.phases = transposed ? p.columns.stride : 0;
   s.x_batch = x[0];
   s.x_channel = x[1];
   s.x_row = flat ? 0 : x[2];
@@ -123,50 +134,95 @@ Array run(const char* op, const Array& input, const Array& weight, const Options
   s.bias_step = o.bias.defined() ? o.bias.strides()[0] : 0;
   s.activation = static_cast<int32_t>(o.activation);
   s.slope = o.slope;
-  const ConvCall call{op, target, input, weight, o.bias, s};
-  switch (input.device().kind) {
+  return s;
+}
+
+ConvCall call_of(const Problem& p, const Array& out, const Dims& out_strides) {
+  const bool tf32 = p.input.dtype() == DType::float32 && p.options.use_tf32.value_or(env::allow_tf32());
+  return {p.op, out, p.input, p.weight, p.options.bias, space_of(p, out_strides), tf32};
+}
+
+Array run(const Problem& p, const Array* out) {
+  const Array target = result(p.op, out, p.shape(), p.input.dtype(), p.input.device());
+  if (target.size() == 0) return target;
+  for (const Array* a : {&p.input, &p.weight, &p.options.bias})
+    if (a->defined() && may_share_memory(target, *a)) {
+      Temporaries temporaries(p.op);
+      const Array fresh = temporaries.empty_like(target);
+      run(p, &fresh);
+      copy_into(target, fresh);
+      return target;
+    }
+  const ConvCall call = call_of(p, target, target.strides());
+  switch (p.input.device().kind) {
     case DeviceKind::cpu: cpu::conv(call); break;
     case DeviceKind::cuda: cuda::conv(call); break;
   }
   return target;
 }
 
+std::string explain(const Problem& p) {
+  const Dims shape = p.shape();
+  const std::string text =
+      std::string(name(p.input.dtype())) + " " + shape.str() + " on " + str(p.input.device()) + ": ";
+  if (shape.product() == 0) return text + "nothing to compute";
+  if (p.input.device().kind == DeviceKind::cpu) return text + "blocks of outputs by strips of gathered inputs";
+  return text + cuda::explain_conv(call_of(p, {}, contiguous_strides(shape)));
+}
+
 constexpr ConvAxis kOneRow{1, 1, 1, 1, 0, 1};
+
+Problem problem_of(const char* op, const Array& input, const Array& weight, const ConvOptions& o) {
+  const Options options = options_of(o);
+  const Sizes sizes = check_arrays(op, input, weight, options, 3, false);
+  const ConvAxis columns = plain_axis(op, input.shape()[2], weight.shape()[2], o.stride, o.padding, o.dilation);
+  return {op, input, weight, options, sizes, kOneRow, columns, false};
+}
+
+Problem transposed_problem_of(const char* op, const Array& input, const Array& weight, const ConvTransposeOptions& o) {
+  const Options options = options_of(o);
+  const Sizes sizes = check_arrays(op, input, weight, options, 3, true);
+  ConvAxis columns{input.shape()[2], 0, weight.shape()[2], o.stride, o.padding, o.dilation};
+  check_axis(op, columns);
+  check_number(op, "output_padding", o.output_padding, 0);
+  if (o.output_padding >= std::max(o.stride, o.dilation))
+    throw ArgumentError(op, "output_padding", "be smaller than stride or dilation", std::to_string(o.output_padding));
+  columns.out = (columns.in - 1) * o.stride - 2 * o.padding + reach(columns) + o.output_padding;
+  if (columns.in == 0 || columns.out < 0)
+    throw ShapeError(op, "input", "leave a result after its padding is cut off", input.shape().str());
+  return {op, input, weight, options, sizes, kOneRow, columns, true};
+}
+
+Problem problem_of(const char* op, const Array& input, const Array& weight, const Conv2dOptions& o) {
+  const Options options = options_of(o);
+  const Sizes sizes = check_arrays(op, input, weight, options, 4, false);
+  const auto axis = [&](size_t i) {
+    const int at = static_cast<int>(i) + 2;
+    return plain_axis(op, input.shape()[at], weight.shape()[at], o.stride[i], o.padding[i], o.dilation[i]);
+  };
+  return {op, input, weight, options, sizes, axis(0), axis(1), false};
+}
 
 }  // namespace
 
 Array conv1d(const Array& input, const Array& weight, const ConvOptions& o, const Array* out) {
-  constexpr const char* kOp = "conv1d";
-  const Options options{o.bias, o.groups, o.activation, o.slope};
-  const Sizes sizes = check_arrays(kOp, input, weight, options, 3, false);
-  const ConvAxis columns = plain_axis(kOp, input.shape()[2], weight.shape()[2], o.stride, o.padding, o.dilation);
-  return run(kOp, input, weight, options, sizes, kOneRow, columns, false, out);
+  return run(problem_of("conv1d", input, weight, o), out);
 }
-
 Array conv_transpose1d(const Array& input, const Array& weight, const ConvTransposeOptions& o, const Array* out) {
-  constexpr const char* kOp = "conv_transpose1d";
-  const Options options{o.bias, o.groups, o.activation, o.slope};
-  const Sizes sizes = check_arrays(kOp, input, weight, options, 3, true);
-  ConvAxis columns{input.shape()[2], 0, weight.shape()[2], o.stride, o.padding, o.dilation};
-  check_axis(kOp, columns);
-  check_number(kOp, "output_padding", o.output_padding, 0);
-  if (o.output_padding >= std::max(o.stride, o.dilation))
-    throw ArgumentError(kOp, "output_padding", "be smaller than stride or dilation", std::to_string(o.output_padding));
-  columns.out = (columns.in - 1) * o.stride - 2 * o.padding + reach(columns) + o.output_padding;
-  if (columns.in == 0 || columns.out < 0)
-    throw ShapeError(kOp, "input", "leave a result after its padding is cut off", input.shape().str());
-  return run(kOp, input, weight, options, sizes, kOneRow, columns, true, out);
+  return run(transposed_problem_of("conv_transpose1d", input, weight, o), out);
+}
+Array conv2d(const Array& input, const Array& weight, const Conv2dOptions& o, const Array* out) {
+  return run(problem_of("conv2d", input, weight, o), out);
 }
 
-Array conv2d(const Array& input, const Array& weight, const Conv2dOptions& o, const Array* out) {
-  constexpr const char* kOp = "conv2d";
-  const Options options{o.bias, o.groups, o.activation, o.slope};
-  const Sizes sizes = check_arrays(kOp, input, weight, options, 4, false);
-  const auto axis = [&](size_t i) {
-    const int at = static_cast<int>(i) + 2;
-    return plain_axis(kOp, input.shape()[at], weight.shape()[at], o.stride[i], o.padding[i], o.dilation[i]);
-  };
-  return run(kOp, input, weight, options, sizes, axis(0), axis(1), false, out);
+std::string explain_conv1d(const Array& input, const Array& weight, const ConvOptions& o) {
+  return explain(problem_of("explain_conv1d", input, weight, o));
+}
+std::string explain_conv_transpose1d(const Array& input, const Array& weight, const ConvTransposeOptions& o) {
+  return explain(transposed_problem_of("explain_conv_transpose1d", input, weight, o));
+}
+std::string explain_conv2d(const Array& input, const Array& weight, const Conv2dOptions& o) {
+  return explain(problem_of("explain_conv2d", input, weight, o));
 }
 
 }  // namespace gpukit

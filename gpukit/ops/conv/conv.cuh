@@ -3,7 +3,7 @@
 //
 // Each sum starts at 0 and takes one fused multiply-add for each weight, input channels outermost.
 #pragma once
-#include "gpukit/ops/common/math.cuh"
+#include "gpukit/ops/conv/conv_activation.cuh"
 #include "gpukit/ops/conv/conv_space.cuh"
 #include "gpukit/ops/conv/conv_tile.cuh"
 
@@ -11,19 +11,6 @@ namespace gpukit {
 
 GPUKIT_DEVICE float conv_step(float sum, float a, float b) { return __fmaf_rn(a, b, sum); }
 GPUKIT_DEVICE double conv_step(double sum, double a, double b) { return __fma_rn(a, b, sum); }
-
-/// The codes are those of ConvActivation.
-template <typename C>
-GPUKIT_DEVICE C conv_activation(C v, int32_t activation, C slope) {
-  switch (activation) {
-    case 1: return v < C(0) ? C(0) : v;
-    case 2: return Gelu::of(v);
-    case 3: return gelu_erf_of(v);
-    case 4: return Silu::of(v);
-    case 5: return v > C(0) ? v : v * slope;
-    default: return v;
-  }
-}
 
 /// One weight of an output: its channel and taps.
 struct ConvStep {

@@ -6,11 +6,12 @@
 
 namespace gpukit {
 
-/// bias may be undefined.
+/// bias may be undefined; so may be `out`, dense then, of a call that is only explained.
 struct ConvCall {
   const char* op;
   Array out, input, weight, bias;
   ConvSpace space;
+  bool tf32;  // float32 may be rounded to it
 };
 
 namespace cpu {
@@ -18,6 +19,8 @@ void conv(const ConvCall& call);
 }  // namespace cpu
 namespace cuda {
 void conv(const ConvCall& call);
+/// The kernel that would be launched, in words.
+std::string explain_conv(const ConvCall& call);
 }  // namespace cuda
 
 }  // namespace gpukit

@@ -1126,17 +1126,17 @@ def explain_attention_over_cache(q: GPUArray, k_cache: GPUArray, v_cache: GPUArr
     What attention_over_cache does for such arrays: the path and its kernel, in words.
     """
 
-def conv1d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: SupportsIndex = 1, padding: SupportsIndex = 0, *, dilation: SupportsIndex = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, out: GPUArray | None = None) -> GPUArray:
+def conv1d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: SupportsIndex = 1, padding: SupportsIndex = 0, *, dilation: SupportsIndex = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, use_tf32: bool | None = None, out: GPUArray | None = None) -> GPUArray:
     """
-    Cross-correlation of [batch, channels, length] with weight [out channels, channels / groups, taps], zeros beyond the ends; then bias and `activation`: 'relu', 'gelu', 'gelu_erf', 'silu' or 'leaky_relu' of `slope`.
+    Cross-correlation of [batch, channels, length] with weight [out channels, channels / groups, taps], zeros beyond the ends; then bias and `activation`: 'relu', 'gelu', 'gelu_erf', 'silu' or 'leaky_relu' of `slope`. float32 is exact; use_tf32=True permits TF32, for float32 only.
     """
 
-def conv_transpose1d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: SupportsIndex = 1, padding: SupportsIndex = 0, *, output_padding: SupportsIndex = 0, dilation: SupportsIndex = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, out: GPUArray | None = None) -> GPUArray:
+def conv_transpose1d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: SupportsIndex = 1, padding: SupportsIndex = 0, *, output_padding: SupportsIndex = 0, dilation: SupportsIndex = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, use_tf32: bool | None = None, out: GPUArray | None = None) -> GPUArray:
     """
     The transpose of conv1d: weight is [channels, out channels / groups, taps], and `stride` steps lie between what neighbours add to. `output_padding` more steps at the end are kept.
     """
 
-def conv2d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: pygpukit.typing.Ints = 1, padding: pygpukit.typing.Ints = 0, *, dilation: pygpukit.typing.Ints = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, out: GPUArray | None = None) -> GPUArray:
+def conv2d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: pygpukit.typing.Ints = 1, padding: pygpukit.typing.Ints = 0, *, dilation: pygpukit.typing.Ints = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, use_tf32: bool | None = None, out: GPUArray | None = None) -> GPUArray:
     """
     conv1d over two axes: [batch, channels, height, width] with weight [out channels, channels / groups, rows, columns]; stride, padding and dilation are one integer or a pair.
     """

@@ -48,8 +48,8 @@ def _attention(torch: Any, q: Any, k: Any, v: Any, causal: bool) -> Calls:
     return {name.split("_")[0].lower(): functools.partial(call, getattr(backends, name)) for name in found}
 
 
-def _convolve(torch: Any, kind: str, x: Any, w: Any, b: Any, **options: int) -> Any:
-    with torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=False):
+def _convolve(torch: Any, kind: str, x: Any, w: Any, b: Any, use_tf32: bool = False, **options: int) -> Any:
+    with torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=use_tf32):
         return getattr(torch.nn.functional, kind)(x, w, b, **options)
 
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from pygpukit._core import conv1d, conv2d, conv_transpose1d
+from pygpukit._core import (
+    conv1d,
+    conv2d,
+    conv_transpose1d,
+    explain_conv1d,
+    explain_conv2d,
+    explain_conv_transpose1d,
+)
 
-__all__ = ["conv1d", "conv2d", "conv_transpose1d"]
+__all__ = ["conv1d", "conv2d", "conv_transpose1d", "explain_conv1d", "explain_conv2d", "explain_conv_transpose1d"]
