@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 import contest
-from contest import CLOSE_S, MANY_S, POWER_S, Call, Contest, geomean, size
-from measure_attention import against_best, torch_calls
+from contest import CLOSE_S, POWER_S, Call, Contest, size
+from measure_attention import torch_calls
+from measure_conv import measure_conv, measure_drawn_conv
 
 VOCAB = 152064
 TOKENS = 4096
@@ -184,57 +185,6 @@ def measure_lstm(gp: Any, torch: Any, report: Any) -> None:
                         c.add_ratio(name, us[name], us[f"{name} torch"])
 
 
-WHISPER = {  # in, out channels, length, taps, stride, padding
-    "whisper_1": (128, 1280, 3000, 3, 1, 1),
-    "whisper_2": (1280, 1280, 3000, 3, 2, 1),
-}
-KOKORO = [(channels, taps, dilation) for channels in (128, 256, 512) for taps in (3, 7, 11) for dilation in (1, 5)]
-SAMPLES = {128: 60000, 256: 10000, 512: 2000}
-
-
-def conv_duel(
-    c: Contest, name: str, shape: tuple[int, int, int, int], dtype: str, **options: int
-) -> tuple[float, float]:
-    """Microseconds of ours and of cuDNN's conv1d of [1, in, length] by [out, in, taps]."""
-    ins, outs, length, taps = shape
-    count = c.copies((2 if dtype == "bfloat16" else 4) * (ins * length + outs * ins * taps))
-    copies = [
-        {"x": c.normal((1, ins, length), dtype), "w": c.normal((outs, ins, taps), dtype), "b": c.normal((outs,), dtype)}
-        for _ in range(count)
-    ]
-    ours = [functools.partial(c.gp.conv1d, x["x"], x["w"], x["b"], **options) for x in copies]
-    out = ours[0]()
-    ours = [functools.partial(call, out=out) for call in ours]
-    theirs = torch_calls(c, copies, "conv1d", options)
-    us, torch_us, _ = against_best(c, name, ours, theirs, MANY_S, 1e-2 if dtype == "bfloat16" else 1e-4)
-    return us, torch_us
-
-
-def measure_conv(gp: Any, torch: Any, report: Any) -> None:
-    """Whisper's two layers in bfloat16, and the residual blocks of a vocoder in float32."""
-    c = Contest(gp, torch, report)
-    for label, (ins, outs, length, taps, stride, padding) in WHISPER.items():
-        name = f"nn_conv_{label}_vs_torch"
-        with c.guard(name):
-            shape = (size(ins), size(outs), size(length), taps)
-            c.add_ratio(name, *conv_duel(c, name, shape, "bfloat16", stride=stride, padding=padding))
-    found: dict[str, dict[str, float]] = {}
-    for channels, taps, dilation in KOKORO:
-        name = f"nn_conv {channels} channels, {taps} taps, dilation {dilation}"
-        with c.guard(name):
-            n = size(channels)
-            shape = (n, n, size(SAMPLES[channels]), taps)
-            padding = dilation * (taps - 1) // 2
-            us, torch_us = conv_duel(c, name, shape, "float32", padding=padding, dilation=dilation)
-            found[f"{channels}x{taps}x{dilation}"] = {"us": us, "torch_us": torch_us, "vs_torch": torch_us / us}
-    report.add("nn_conv_kokoro_shapes", len(found), shapes=found)
-    if len(found) == len(KOKORO):
-        ratios = [row["vs_torch"] for row in found.values()]
-        worst = min(found, key=lambda key: found[key]["vs_torch"])
-        report.add("nn_conv_kokoro_geomean_vs_torch", geomean(ratios), turn_s=c.turn_s)
-        report.add("nn_conv_kokoro_min_vs_torch", min(ratios), shape=worst, turn_s=c.turn_s)
-
-
 def measure_scan(gp: Any, torch: Any, report: Any) -> None:
     """The selective scan of a layer of Mamba: u, delta and the result are what moves."""
     c = Contest(gp, torch, report)
@@ -258,5 +208,6 @@ GROUPS = {
     "nn_moe": measure_moe,
     "nn_lstm": measure_lstm,
     "nn_conv": measure_conv,
+    "nn_conv_drawn": measure_drawn_conv,
     "nn_scan": measure_scan,
 }
