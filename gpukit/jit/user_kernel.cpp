@@ -1,11 +1,11 @@
 #include "gpukit/jit/user_kernel.h"
 
 #include <algorithm>
-#include <map>
 
 #include "gpukit/base/error.h"
 #include "gpukit/base/log.h"
 #include "gpukit/jit/options.h"
+#include "gpukit/jit/program.h"
 #include "gpukit/jit/slices.h"
 #include "gpukit/jit/source.h"
 #include "gpukit/runtime/device.h"
@@ -16,56 +16,6 @@ namespace gpukit::jit {
 namespace {
 
 constexpr int64_t kMaxBlockThreads = 1024;
-
-/// Takes the target out of the options: `-arch=sm_90`, `--gpu-architecture sm_90`, `-arch`, `sm_90`.
-std::string take_arch(std::vector<std::string>* options) {
-  std::string arch;
-  for (size_t i = 0; i < options->size();) {
-    const std::string& option = (*options)[i];
-    size_t used = 0;
-    for (std::string_view flag : {"--gpu-architecture", "-arch"}) {
-      if (option.compare(0, flag.size(), flag) != 0) continue;
-      if (option.size() > flag.size() && (option[flag.size()] == '=' || option[flag.size()] == ' ')) {
-        arch = option.substr(flag.size() + 1);
-        used = 1;
-      } else if (option.size() == flag.size() && i + 1 < options->size()) {
-        arch = (*options)[i + 1];
-        used = 2;
-      }
-    }
-    if (used == 0) ++i;
-    options->erase(options->begin() + static_cast<std::ptrdiff_t>(i),
-                   options->begin() + static_cast<std::ptrdiff_t>(i + used));
-  }
-  return arch;
-}
-
-/// Options that let files outside the key into the program.
-bool reads_other_files(const std::vector<std::string>& options) {
-  return std::any_of(options.begin(), options.end(), [](const std::string& option) {
-    for (std::string_view flag :
-         {"-I", "--include-path", "-include", "--pre-include", "--use-pch", "--create-pch", "-pch", "--pch"})
-      if (option.compare(0, flag.size(), flag) == 0) return true;
-    return false;
-  });
-}
-
-/// Equal kernels share one module; see Module for why none is ever unloaded.
-Module* shared_module(CompileRequest request, bool on_disk) {
-  struct Modules {
-    std::mutex mutex;
-    std::map<Key, Module*> shared;
-    std::vector<Module*> single;
-  };
-  static auto* modules = new Modules;
-  const Key key = key_of(request, {});
-  std::lock_guard lock(modules->mutex);
-  // A program that reads other files may mean something else next time.
-  if (!on_disk) return modules->single.emplace_back(new Module(std::move(request), false));
-  Module*& slot = modules->shared[key];
-  if (slot == nullptr) slot = new Module(std::move(request), true);
-  return slot;
-}
 
 std::string list_of(const std::vector<std::string>& names) {
   std::string text;
@@ -148,12 +98,7 @@ Image UserKernel::compile(const std::string& arch) {
 }
 
 void UserKernel::prepare_slow(Device device) {
-  if (std::string reason = kernels_unavailable_reason(); !reason.empty())
-    throw DeviceError(reason + "; kernel " + function_ + " was not launched");
-  if (device.kind != DeviceKind::cuda) {
-    throw DeviceError(function_ + ": a CUDA kernel runs on a GPU, not on " + str(device) +
-                      "; make the arrays with device='cuda'");
-  }
+  require_kernels(function_, device);
   module_->load(device, 0);
   std::lock_guard lock(mutex_);
   adopt(*module_->image(device));
