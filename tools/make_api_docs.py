@@ -66,8 +66,9 @@ SECTIONS = [
 ]
 
 CLASSES = [
-    "GPUArray", "Device", "Stream", "StreamPriority", "CudaEvent", "CudaGraph", "StreamManager", "JITKernel", "DataType",
-    "DeviceInfo", "DeviceProperties", "DeviceCapabilities", "KernelType", "NvrtcErrorCode",
+    "GPUArray", "Device", "Stream", "StreamPriority", "CudaEvent", "CudaGraph", "StreamManager", "JITKernel",
+    "ElementwiseKernel", "ReductionKernel", "DataType", "DeviceInfo", "DeviceProperties", "DeviceCapabilities",
+    "KernelType", "NvrtcErrorCode",
 ]  # fmt: skip
 
 MODULES = [

@@ -129,7 +129,13 @@ from pygpukit.io import save as save
 from pygpukit.io import savez as savez
 from pygpukit.io import savez_compressed as savez_compressed
 from pygpukit.jit import (
+    ElementwiseKernel as ElementwiseKernel,
+)
+from pygpukit.jit import (
     JITKernel as JITKernel,
+)
+from pygpukit.jit import (
+    ReductionKernel as ReductionKernel,
 )
 from pygpukit.jit import (
     get_driver_requirements as get_driver_requirements,

@@ -130,9 +130,43 @@ def norms(rng: Any) -> Iterator[Any]:
     yield from (gp.swiglu(x, x), gp.geglu(x, x), gp.snake(x, gp.ones(6)))
 
 
+def expressions(rng: Any) -> Iterator[Any]:
+    """Kernels from expressions; on the CPU what they are to give."""
+    x, y = normal(rng, (6, 50), (50,))
+    half = normal(rng, (6, 50), dtype="float16")[0]
+    if str(x.device) == "cpu":
+        yield from (
+            gp.square(x - y),
+            gp.flip(x.T.copy().reshape(-1)),
+            (half.astype("float32") * 2 + 1).astype("float16"),
+        )
+        for axis in (0, 1, None):
+            yield gp.sqrt(gp.sum(gp.square(x), axis=axis))
+        yield gp.full((3,), 9000.0)
+        return
+    yield gp.ElementwiseKernel("T x, T y", "T z", "z = (x - y) * (x - y)", "squares")(x, y)
+    yield gp.ElementwiseKernel("raw T x", "T z", "z = x[_ind.size() - 1 - i]", "turned")(x.T, size=300)
+    yield gp.ElementwiseKernel("T x, float32 s", "T z", "z = x * s + 1", "scaled")(half, 2)
+    norm = gp.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "norm")
+    for axis in (0, 1, None):
+        yield norm(x, axis=axis)
+    yield gp.ReductionKernel("T x", "T y", "x", "a + b", "y = a", 0)(gp.full((9000, 3), 1.0), axis=0)
+
+
 CASES: dict[str, Make] = {
     function.__name__: lambda *a, f=function: list(f(*a))  # type: ignore[misc]
-    for function in (attention, positions, append, caches, sampling, experts, convolutions, recurrence, norms)
+    for function in (
+        attention,
+        positions,
+        append,
+        caches,
+        sampling,
+        experts,
+        convolutions,
+        recurrence,
+        norms,
+        expressions,
+    )
 }
 TOLERANCE = {"float16": 4e-3, "bfloat16": 2e-2, "float32": 2e-5}
 

@@ -1186,6 +1186,76 @@ def linspace(start: pygpukit.typing.Number, stop: pygpukit.typing.Number, num: S
     num evenly spaced values from start to stop, both exact; endpoint=False leaves stop out.
     """
 
+class ElementwiseKernel:
+    """
+    An elementwise kernel from an expression in CUDA C. in_params and out_params are lists such as 'T x, raw float32 y': the name of a dtype or one letter, which is the dtype of the arrays passed for it, and a name. The operation is run for each element of the inputs, broadcast together; in it a name is the element, i its number, _ind.size() how many there are, _ind.get() its index on each axis. A raw array is not broadcast and is read by index: y[i], y.size(). Compiled once for each combination of dtypes and layouts, in memory and on disk.
+    """
+
+    def __init__(self, in_params: str, out_params: str, operation: str, name: str = 'kernel', reduce_dims: bool = True, preamble: str = '', no_return: bool = False, return_tuple: bool = False, *, loop_prep: str = '', after_loop: str = '', options: Sequence[str] = ()) -> None:
+        """Reads the parameters; the compiler sees the program at the first call."""
+
+    def __call__(self, *args: pygpukit.typing.Operand, out: GPUArray | Sequence[GPUArray] | None = None, size: SupportsIndex | None = None, block_size: SupportsIndex = 256) -> Any:
+        """
+        Inputs, arrays or numbers, and after them or as out= the outputs, which are made where none are given. size: how many elements there are where every array is raw.
+        """
+
+    def _program(self, *args: Any, out: Any = None, size: SupportsIndex | None = None) -> str:
+        """The program of a call; launches nothing."""
+
+    def _compile(self, *args: Any, arch: str = 'sm_80', out: Any = None, size: SupportsIndex | None = None) -> int:
+        """Bytes of the program of a call, compiled for a chip; launches nothing."""
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+
+    @property
+    def operation(self) -> str:
+        """The expression."""
+
+    @property
+    def nin(self) -> int:
+        """Number of inputs."""
+
+    @property
+    def nout(self) -> int:
+        """Number of outputs."""
+
+    def __repr__(self) -> str: ...
+
+class ReductionKernel:
+    """
+    A reduction from expressions in CUDA C. map_expr is a value of each element, reduce_expr joins two values a and b, post_map_expr gives an output from the value a: ReductionKernel('T x', 'T y', 'x * x', 'a + b', 'y = sqrt(a)', '0', 'norm'). The order in which values are joined follows from the number of elements alone. reduce_type is the type of the values: by default the first output's, float for 16-bit floats. identity is the value of no elements.
+    """
+
+    def __init__(self, in_params: str, out_params: str, map_expr: str, reduce_expr: str, post_map_expr: str, identity: str | pygpukit.typing.Number | None, name: str = 'reduce_kernel', reduce_type: str | None = None, reduce_dims: bool = True, preamble: str = '', options: Sequence[str] = ()) -> None:
+        """Reads the parameters; the compiler sees the program at the first call."""
+
+    def __call__(self, *args: pygpukit.typing.Operand, out: GPUArray | Sequence[GPUArray] | None = None, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False) -> Any:
+        """
+        Inputs, arrays or numbers, and after them or as out= the outputs, which are made where none are given. The inputs broadcast together and are reduced over the axes, all by default.
+        """
+
+    def _program(self, *args: Any, axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False) -> str:
+        """The program of a call; launches nothing."""
+
+    def _compile(self, *args: Any, arch: str = 'sm_80', axis: pygpukit.typing.AxisLike | None = None, keepdims: bool = False) -> int:
+        """Bytes of the program of a call, compiled for a chip; launches nothing."""
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+
+    @property
+    def nin(self) -> int:
+        """Number of inputs."""
+
+    @property
+    def nout(self) -> int:
+        """Number of outputs."""
+
+    def __repr__(self) -> str: ...
+
 def isclose(a: GPUArray, b: pygpukit.typing.Operand, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> GPUArray:
     """|a - b| <= atol + rtol * |b|, as bool."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pygpukit._core import ElementwiseKernel, ReductionKernel
 from pygpukit.jit.compiler import (
     JITKernel,
     NvrtcError,
@@ -18,9 +19,11 @@ from pygpukit.jit.compiler import (
 )
 
 __all__ = [
+    "ElementwiseKernel",
     "JITKernel",
     "NvrtcError",
     "NvrtcErrorCode",
+    "ReductionKernel",
     "check_driver_compatibility",
     "get_driver_requirements",
     "get_nvrtc_path",
