@@ -60,7 +60,7 @@ SECTIONS = [
     ),
     (
         "Kernels of your own",
-        "jit is_nvrtc_available get_nvrtc_* warmup is_warmup_done get_warmup_error get_driver_requirements "
+        "jit fuse is_nvrtc_available get_nvrtc_* warmup is_warmup_done get_warmup_error get_driver_requirements "
         "check_driver_compatibility",
     ),
 ]

@@ -7,6 +7,7 @@
 #include "gpukit/base/error.h"
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/session.h"
+#include "gpukit/runtime/tracing.h"
 
 namespace gpukit::jit::detail {
 namespace {
@@ -92,6 +93,7 @@ driver::BoxMap tensor_map(const driver::Api& api, const driver::BoxLayout& layou
 
 void launch_on(const std::shared_ptr<driver::Stream>& stream, const Kernel& kernel, const LaunchConfig& config,
                void** values, std::span<const uint32_t> sizes, std::span<const memory::Use> uses) {
+  runtime::check_work(kernel.name(), uses);
   const Device device = stream->device();
   // Loading may take long: not while a control has given this launch its turn.
   if (stream->control.load(std::memory_order_relaxed) != nullptr) kernel.function(device);

@@ -12,6 +12,7 @@
 #include "gpukit/memory/fence.h"
 #include "gpukit/memory/residency.h"
 #include "gpukit/memory/resource.h"
+#include "gpukit/memory/stand_in.h"
 
 namespace gpukit::memory {
 
@@ -207,7 +208,14 @@ void Storage::note_other_use(const std::shared_ptr<driver::Stream>& stream) {
 
 // Residency
 
-driver::Address Storage::pin() { return record_ != nullptr ? record_->residency->pin(*this) : block_.address; }
+driver::Address Storage::pin() {
+  if (is_stand_in(*this)) {
+    const std::shared_ptr<Storage> self = shared_from_this();
+    const Use use{&self};
+    refuse_stand_ins("array", {&use, 1});
+  }
+  return record_ != nullptr ? record_->residency->pin(*this) : block_.address;
+}
 
 void Storage::unpin() noexcept {
   if (record_ != nullptr) record_->residency->unpin(*this);

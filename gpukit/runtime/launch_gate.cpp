@@ -11,6 +11,7 @@
 #include "gpukit/driver/host_table.h"
 #include "gpukit/memory/hold.h"
 #include "gpukit/runtime/graph.h"
+#include "gpukit/runtime/tracing.h"
 #include "gpukit/runtime/transfer.h"
 #include "gpukit/runtime/waiter.h"
 
@@ -108,6 +109,7 @@ void Submission::finish(std::span<const memory::Use> uses) {
 
 void run_host(const char* name, Device device, std::span<const memory::Use> uses,
               std::function<void(void* const* addresses)> function) {
+  check_work(name, uses);
   settle(uses, *borrow_stream(device));
   // Before the gate, as everywhere: what a control has given its turn must not wait for memory that others hold.
   const memory::Hold hold(uses);
@@ -144,6 +146,7 @@ void run_host(const char* name, Device device, std::span<const memory::Use> uses
 }
 
 void refuse_in_capture(const char* op, const char* why) {
+  refuse_in_trace(op, why);
   if (thread_capture() == nullptr) return;
   throw Error(std::string(op) + ": " + why + " and cannot run inside a graph capture");
 }

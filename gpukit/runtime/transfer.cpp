@@ -6,6 +6,7 @@
 #include "gpukit/memory/hold.h"
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/session.h"
+#include "gpukit/runtime/tracing.h"
 #include "gpukit/runtime/transfer_engine.h"
 #include "gpukit/runtime/waiter.h"
 
@@ -29,6 +30,7 @@ SubmitKind submit_kind(driver::CopyKind kind) {
 /// `uses`: the device's sides, the destination first. `host`: the other side.
 void submit_copy(const std::shared_ptr<driver::Stream>& stream, const char* name, driver::CopyKind kind,
                  std::span<const memory::Use> uses, void* host, size_t bytes) {
+  check_work(name, uses);
   const memory::Hold hold(uses);
   Submission submission(stream, name, submit_kind(kind), bytes);
   const driver::Address first = address_of(uses.front()), second = address_of(uses.back());
@@ -178,6 +180,7 @@ void fill(const memory::Use& destination, int value_bytes, uint32_t value, size_
   use.write = true;
   const auto& stream = borrow_stream((*use.storage)->device());
   settle({&use, 1}, *stream);
+  check_work("fill", {&use, 1});
   const memory::Hold hold({&use, 1});
   Submission submission(stream, "fill", SubmitKind::fill, count * static_cast<size_t>(value_bytes));
   driver::Address address = address_of(use);

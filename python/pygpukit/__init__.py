@@ -138,6 +138,9 @@ from pygpukit.jit import (
     ReductionKernel as ReductionKernel,
 )
 from pygpukit.jit import (
+    fuse as fuse,
+)
+from pygpukit.jit import (
     get_driver_requirements as get_driver_requirements,
 )
 from pygpukit.jit import (

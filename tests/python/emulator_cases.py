@@ -130,6 +130,24 @@ def norms(rng: Any) -> Iterator[Any]:
     yield from (gp.swiglu(x, x), gp.geglu(x, x), gp.snake(x, gp.ones(6)))
 
 
+def fused(rng: Any) -> Iterator[Any]:
+    """Fused functions over dtypes and layouts: on each device the bits of the calls one by one."""
+
+    def function(a: Any, b: Any, c: Any) -> Any:
+        y = (a + b).astype("float16") * 0.5
+        return gp.where(y > c, gp.tanh(y) - 1, y * y / 3), gp.logical_and(y > 0, ~(a < b))
+
+    a, b, c = normal(rng, (5, 72), (72,), (5, 1))
+    for arguments in ((a, b, c), (a[:, ::-1], a, b), (c, b, a.astype("bfloat16"))):
+        made, want = gp.fuse(function)(*arguments), function(*arguments)
+        assert [download(x).tobytes() for x in made] == [download(x).tobytes() for x in want]
+        yield from made
+    z = gp.from_numpy((rng.normal(size=33) + 1j).astype(np.complex64))
+    yield gp.fuse(lambda z, x: gp.abs(gp.exp(z) / x))(z, normal(rng, (33,))[0])
+    i = int32(rng.integers(-50, 50, (3, 21)))
+    yield gp.fuse(lambda i: ((i // 7) << 2 ^ ~i) % 5 + (i > 3))(i)
+
+
 def expressions(rng: Any) -> Iterator[Any]:
     """Kernels from expressions; on the CPU what they are to give."""
     x, y = normal(rng, (6, 50), (50,))
@@ -165,6 +183,7 @@ CASES: dict[str, Make] = {
         convolutions,
         recurrence,
         norms,
+        fused,
         expressions,
     )
 }

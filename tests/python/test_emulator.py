@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import pygpukit as gp
+from pygpukit import _core
+
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.skipif(
@@ -95,6 +98,48 @@ def test_kernels_of_models_give_what_the_cpu_gives():
     assert done.stderr.split()[0] == "attention", done.stderr
 
 
+def test_programs_of_fused_functions_compile_for_a_chip():
+    """What the emulated GPU is given is what NVRTC is given: operations of several families in one program."""
+    if _core._compiler_info()["version"] is None:
+        pytest.skip("needs NVRTC: pip install nvidia-cuda-nvrtc-cu12")
+    code = """
+    import json, numpy as np, pygpukit as gp
+    def function(a, b, z):
+        y = gp.where(gp.swiglu(a, b.astype("float32")) > 0.5, gp.tanh(a) ** b, gp.round(a, decimals=1))
+        return gp.abs(gp.exp(z) * y.astype("bfloat16")), gp.isnan(y) | (b.astype("int8") << 2 == 4)
+    with gp.device("cuda"):
+        a, b = (gp.from_numpy(np.ones((6, 40), t)) for t in (np.float32, np.float16))
+        z = gp.from_numpy(np.ones(40, np.complex64))
+        print(json.dumps([gp.fuse(function).fused.program(x, {}) for x in ((a, b, z), (a[:, ::2], b[:, :20], z[20:]))]))
+    """
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+    for program in json.loads(done.stdout):
+        options = ["--std=c++17", "--fmad=false", "-default-device"]
+        with gp.device("cpu"):
+            gp.jit(program, "fused_function", options=options).compile("80")
+
+
+def test_without_a_compiler_a_fused_function_is_its_calls():
+    code = """
+    import numpy as np, pygpukit as gp
+    calls = []
+    fused = gp.fuse(lambda x: calls.append(x) or x)
+    with gp.device("cuda"):
+        x = gp.from_numpy(np.arange(5, dtype=np.float32))
+        assert fused(x) is x and fused(x) is x and calls == [x, x], calls
+        for kernel in (gp.ElementwiseKernel("T x", "T y", "y = x"), gp.ReductionKernel("T x", "T y", "x", "a + b", "y = a", 0)):
+            try:
+                kernel(x)
+            except gp.DeviceError as error:
+                assert "NVRTC" in str(error) and "was not launched" in str(error), error
+            else:
+                raise AssertionError("launched")
+    """
+    done = run(code, "env", "PYGPUKIT_NVRTC=off")
+    assert done.returncode == 0, done.stderr
+
+
 FAULTS = {
     "past the end": ("out[threadIdx.x + 1] = 1.0f;", "out of bounds"),
     "before the start": ("out[threadIdx.x] = x[(int)threadIdx.x - 1];", "out of bounds"),
@@ -173,8 +218,10 @@ HOPPER_FAULTS = {
     "more bytes than announced": ({"bytes_": 64}, "more bytes than were announced"),
     "written while it is copied": ({"before": "if (threadIdx.x == 40) s[3] = 1;"}, "race"),
     "one arrival too many": (
-        {"before": 'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at) : "memory"); '
-                   'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at) : "memory");'},
+        {
+            "before": 'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at) : "memory"); '
+            'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at) : "memory");'
+        },
         ("more arrivals", "cannot go on"),
     ),
     "no such instruction on SM 80": ({"arch": "80"}, "not emulated"),

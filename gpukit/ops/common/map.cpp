@@ -5,6 +5,8 @@
 #include <cstdlib>
 
 #include "gpukit/jit/launch.h"
+#include "gpukit/jit/module.h"
+#include "gpukit/ops/common/trace.h"
 
 namespace gpukit::cuda {
 
@@ -223,6 +225,16 @@ StridedSpace space_of(const Array* const (&arrays)[N]) {
 
 template <int N>
 void launch_any(const MapKernels& kernels, const Array* const (&arrays)[N], const MapArgs& args) {
+  if (Trace* trace = current_trace()) [[unlikely]] {
+    const jit::Kernel& kernel = kernels.contiguous;
+    const std::string functor = functor_of(kernel.name()), &source = kernel.module()->source();
+    if constexpr (N == 2)
+      return trace->add(*arrays[0], {arrays[1]}, functor, source, args, false);
+    else if constexpr (N == 3)
+      return trace->add(*arrays[0], {arrays[1], arrays[2]}, functor, source, args, false);
+    else
+      return trace->add(*arrays[0], {arrays[1], arrays[2], arrays[3]}, functor, source, args, false);
+  }
   const int64_t n = arrays[0]->size();
   if (n == 0) return;
   const Operands<N> o = operands_of(arrays);

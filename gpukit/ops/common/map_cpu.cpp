@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "gpukit/ops/common/trace.h"
 #include "gpukit/runtime/launch_gate.h"
 
 namespace gpukit::cpu {
 
 void map_rows(const char* name, const Array& out, std::initializer_list<ElementInput> inputs, RowFunction row) {
+  if (Trace* trace = current_trace()) [[unlikely]]
+    return trace->add(out, inputs, row);
   if (out.size() == 0) return;
   struct Work {
     StridedSpace space;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "gpukit/ops/common/trace.h"
 #include "gpukit/runtime/launch_gate.h"
 
 namespace gpukit {
@@ -77,6 +78,10 @@ void check_arithmetic(const char* op, const char* argument, const Array& a) {
 }
 
 Array result(const char* op, const Array* out, const Dims& shape, DType dtype, Device device) {
+  if (Trace* trace = current_trace()) [[unlikely]] {
+    if (out == nullptr) return trace->make(op, shape, dtype, device);
+    trace->op = op;
+  }
   if (out == nullptr) {
     runtime::refuse_in_capture(op, "allocates its result (pass out=)");
     return Array::empty(shape, dtype, device);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "gpukit/base/error.h"
+#include "gpukit/ops/common/trace.h"
 #include "gpukit/runtime/device.h"
 #include "gpukit/runtime/session.h"
 
@@ -51,6 +52,8 @@ Array CallWorkspace::take(const Dims& shape, DType dtype) {
 }
 
 Array Temporaries::empty(const Dims& shape, DType dtype, Device device) {
+  if (Trace* trace = current_trace()) [[unlikely]]
+    return trace->make(op_, shape, dtype, device);
   pieces_.push_back(std::make_unique<CallWorkspace>(op_, device, workspace_bytes(shape, dtype)));
   return pieces_.back()->take(shape, dtype);
 }

@@ -1,5 +1,6 @@
 #include "gpukit/jit/kernel.h"
 #include "gpukit/ops/common/map.h"
+#include "gpukit/ops/common/trace.h"
 #include "gpukit/ops/elementwise/binary_impl.h"
 
 namespace gpukit::cuda {
@@ -147,7 +148,7 @@ bool binary_by_words(BinaryOp op, const Array& out, const ElementInput& a, const
 }  // namespace
 
 void binary(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b) {
-  if (binary_by_words(op, out, a, b)) return;
+  if (current_trace() == nullptr && binary_by_words(op, out, a, b)) return;
   MapArgs args = {};
   if (a.array == nullptr) set_scalar(args, 0, a.scalar);
   if (b.array == nullptr) set_scalar(args, 1, b.scalar);

@@ -2,6 +2,7 @@
 
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/map.h"
+#include "gpukit/ops/common/trace.h"
 #include "gpukit/ops/elementwise/cast_impl.h"
 
 namespace gpukit::cuda {
@@ -70,6 +71,10 @@ void launch_any(const Array& out, const Array& a) {
 
 void cast(const Array& out, const Array& a) {
   const DType from = a.dtype(), to = out.dtype();
+  // Every pair has a function; only kernels of the rare ones are missing.
+  if (Trace* trace = current_trace()) [[unlikely]]
+    return trace->add(out, {&a}, std::string("gpukit::Cast<") + kernel_type(from) + "," + kernel_type(to) + ">",
+                      kSource, MapArgs{}, false);
   const jit::Kernel* contiguous = contiguous_kernel(from, to);
   const bool floats = contains(kFloats, from) && contains(kFloats, to);
   const bool flat = out.is_contiguous() && a.is_contiguous() && a.shape() == out.shape();

@@ -1,5 +1,6 @@
 // Kernels of the functions of complex numbers: one thread per element of contiguous arrays.
 #pragma once
+#include "gpukit/ops/common/map_layout.cuh"
 #include "gpukit/ops/elementwise/complex_math.cuh"
 
 namespace gpukit {
@@ -12,6 +13,23 @@ template <typename C>
 GPUKIT_DEVICE C narrowed(Complex z) {
   return {static_cast<decltype(C::re)>(z.re), static_cast<decltype(C::im)>(z.im)};
 }
+
+/// The functions of one element, for programs that have several (ops/fuse).
+template <typename C>
+struct ComplexFunction {
+  using A = C;
+  using Out = C;
+  static GPUKIT_DEVICE C apply(C z, const MapArgs& args) {
+    return narrowed<C>(complex_function(static_cast<UnaryOp>(args.code), widened(z)));
+  }
+};
+template <typename C>
+struct ComplexPower {
+  using A = C;
+  using B = C;
+  using Out = C;
+  static GPUKIT_DEVICE C apply(C a, C b, const MapArgs&) { return narrowed<C>(complex_power(widened(a), widened(b))); }
+};
 
 template <typename C>
 __global__ void __launch_bounds__(256) complex_map(C* out, const C* a, int32_t op, int64_t size) {

@@ -1,6 +1,8 @@
 #include "gpukit/jit/launch.h"
+#include "gpukit/ops/common/map.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
+#include "gpukit/ops/common/trace.h"
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/elementwise/binary_impl.h"
 #include "gpukit/ops/elementwise/copy.h"
@@ -11,8 +13,8 @@ namespace gpukit::cuda {
 
 namespace {
 
-const jit::KernelSet kernels("gpukit/ops/elementwise/complex.cuh",
-                             {"gpukit::complex_map<{T}>", "gpukit::complex_powers<{T}>"},
+constexpr const char* kSource = "gpukit/ops/elementwise/complex.cuh";
+const jit::KernelSet kernels(kSource, {"gpukit::complex_map<{T}>", "gpukit::complex_powers<{T}>"},
                              {DType::complex64, DType::complex128});
 
 jit::LaunchConfig each_of(const Array& out) {
@@ -38,6 +40,12 @@ void into_dense(const Array& out, Temporaries& temporaries, F&& compute) {
 }  // namespace
 
 void complex_unary(UnaryOp op, const Array& out, const Array& a) {
+  if (Trace* trace = current_trace()) [[unlikely]] {
+    MapArgs args = {};
+    args.code = static_cast<int32_t>(op);
+    return trace->add(out, {&a}, std::string("gpukit::ComplexFunction<") + kernel_type(out.dtype()) + ">", kSource,
+                      args, true);
+  }
   if (out.size() == 0) return;
   Temporaries temporaries("complex function");
   const Array from = contiguous(a, temporaries);
@@ -48,6 +56,13 @@ void complex_unary(UnaryOp op, const Array& out, const Array& a) {
 }
 
 void complex_power(const Array& out, const ElementInput& a, const ElementInput& b) {
+  if (Trace* trace = current_trace()) [[unlikely]] {
+    MapArgs args = {};
+    if (a.array == nullptr) set_scalar(args, 0, a.scalar);
+    if (b.array == nullptr) set_scalar(args, 1, b.scalar);
+    return trace->add(out, {a.array, b.array}, std::string("gpukit::ComplexPower<") + kernel_type(out.dtype()) + ">",
+                      kSource, args, true);
+  }
   if (out.size() == 0) return;
   Temporaries temporaries("power");
   const Array base = spread(a, out, temporaries), exponent = spread(b, out, temporaries);

@@ -8,7 +8,7 @@ namespace gpukit {
 
 using Complex = complex<double>;
 
-inline constexpr double kPi = 3.14159265358979323846;
+inline constexpr double kPiDouble = 3.14159265358979323846;
 inline constexpr double kLn2Double = 0.69314718055994530942;
 /// Beyond it squares overflow; there sqrt(1 + z^2) is z.
 inline constexpr double kFarAway = 1e150;
@@ -148,14 +148,14 @@ GPUKIT_DEVICE Complex asin_of(Complex z) {
 
 GPUKIT_DEVICE Complex acos_of(Complex z) {
   if (is_far(z)) return {atan2(fabs(z.im), z.re), -copysign(log_twice_abs(z), z.im)};
-  if (z.re == 0 && is_nan(z.im)) return {0.5 * kPi, z.im};
+  if (z.re == 0 && is_nan(z.im)) return {0.5 * kPiDouble, z.im};
   const Complex minus = sqrt_of({1 - z.re, -z.im}), plus = sqrt_of({1 + z.re, z.im});
   return {2 * atan2(minus.re, plus.re), asinh(Multiply::apply(conj_of(plus), minus).im)};
 }
 
 GPUKIT_DEVICE Complex acosh_of(Complex z) {
   if (is_far(z)) return {log_twice_abs(z), atan2(z.im, z.re)};
-  if (z.re == 0 && is_nan(z.im)) return {z.im, 0.5 * kPi};
+  if (z.re == 0 && is_nan(z.im)) return {z.im, 0.5 * kPiDouble};
   const Complex minus = sqrt_of({z.re - 1, z.im}), plus = sqrt_of({z.re + 1, z.im});
   return {asinh(Multiply::apply(conj_of(minus), plus).re), 2 * atan2(minus.im, plus.re)};
 }
@@ -166,7 +166,7 @@ GPUKIT_DEVICE Complex atanh_of(Complex z) {
     const double x = fabs(z.re), y = fabs(z.im);
     const double ratio =
         is_finite(x) && is_finite(y) ? (x < y ? x / y / y / (1 + x / y * (x / y)) : 1 / x / (1 + y / x * (y / x))) : 0;
-    return {copysign(ratio, z.re), is_nan(z.im) ? z.im : copysign(0.5 * kPi, z.im)};
+    return {copysign(ratio, z.re), is_nan(z.im) ? z.im : copysign(0.5 * kPiDouble, z.im)};
   }
   if (z.re == 0 && is_nan(z.im)) return z;
   const double apart = 1 - z.re, y2 = z.im * z.im;
@@ -178,7 +178,7 @@ GPUKIT_DEVICE Complex atanh_of(Complex z) {
 
 GPUKIT_DEVICE Complex atan_of(Complex z) {
   // Turning z would lose the sign of a NaN on some chips.
-  if (is_infinite(z.re) && is_nan(z.im)) return {copysign(0.5 * kPi, z.re), copysign(0.0, z.im)};
+  if (is_infinite(z.re) && is_nan(z.im)) return {copysign(0.5 * kPiDouble, z.re), copysign(0.0, z.im)};
   return times_minus_i(atanh_of(times_i(z)));
 }
 

@@ -1,4 +1,4 @@
-"""Custom CUDA kernels: compiled at run time, launched with arrays and numbers."""
+"""Custom CUDA kernels and fused functions: compiled at run time, launched with arrays and numbers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pygpukit.jit.compiler import (
     jit,
     warmup,
 )
+from pygpukit.jit.fusion import fuse
 
 __all__ = [
     "ElementwiseKernel",
@@ -25,6 +26,7 @@ __all__ = [
     "NvrtcErrorCode",
     "ReductionKernel",
     "check_driver_compatibility",
+    "fuse",
     "get_driver_requirements",
     "get_nvrtc_path",
     "get_nvrtc_version",
