@@ -25,6 +25,7 @@ import contest
 import measure_asr
 import measure_attention
 import measure_audio
+import measure_fuse
 import measure_hearing
 import measure_llm
 import measure_load
@@ -463,6 +464,7 @@ GROUPS = {
     **measure_matmul.GROUPS,
     **measure_attention.GROUPS,
     **measure_nn.GROUPS,
+    **measure_fuse.GROUPS,
     **measure_audio.GROUPS,
     **measure_load.GROUPS,
     **measure_llm.GROUPS,

@@ -134,3 +134,12 @@ def test_drawn_shapes_are_in_range(measure):
     assert all(s["heads"] % s["kv_heads"] == 0 and s["keys"] >= s["queries"] >= 1 for s in shapes)
     assert {s["dim"] for s in shapes} == set(measure.attention.DIMS)
     assert max(s["queries"] for s in shapes) > 4000
+
+
+def test_fused_chains_are_measured(measure, torch):
+    import measure_fuse
+
+    measure_fuse.measure_chain(gp, torch, measure.report)
+    figures = json.loads(measure.report.path.read_text())["figures"]
+    assert {name: figures[name]["value"] > 0 for name in ("fuse_chain10_f32_vs_copy", "fuse_chain10_bf16_vs_copy")}
+    assert all("copy" in name for name in figures) and not measure.report.data.get("faults")
