@@ -1,6 +1,7 @@
 #include "gpukit/jit/program.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -59,8 +60,13 @@ Module* shared_module(CompileRequest request, bool on_disk) {
 }
 
 void require_kernels(const std::string& name, Device device) {
-  if (std::string reason = kernels_unavailable_reason(); !reason.empty())
-    throw DeviceError(reason + "; kernel " + name + " was not launched");
+  // What can be compiled once can be compiled again.
+  static std::atomic<bool> available{false};
+  if (!available.load(std::memory_order_relaxed)) {
+    if (std::string reason = kernels_unavailable_reason(); !reason.empty())
+      throw DeviceError(reason + "; kernel " + name + " was not launched");
+    available.store(true, std::memory_order_relaxed);
+  }
   if (device.kind != DeviceKind::cuda) {
     throw DeviceError(name + ": a CUDA kernel runs on a GPU, not on " + str(device) +
                       "; make the arrays with device='cuda'");

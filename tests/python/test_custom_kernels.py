@@ -281,13 +281,13 @@ def test_reductions_of_several_inputs_cuda(gpu, rng):
     first = gp.ReductionKernel(
         "T x",
         "int64 y",
-        "Pair{x, _J}",
+        "Pair{x, (int)_J}",
         "a.value >= b.value ? a : b",
         "y = a.place",
         None,
         "argmax",
         reduce_type="Pair",
-        preamble="struct Pair { T value; long long place; };",
+        preamble="struct Pair { T value; int place; };",
     )
     x = array(rng, (3, 2500))
     assert first(x, axis=1).to_numpy().tolist() == x.to_numpy().argmax(1).tolist()

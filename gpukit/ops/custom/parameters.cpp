@@ -124,12 +124,12 @@ void Letters::take(const Parameter& parameter, const Array& array) {
   const int letter = parameter.letter;
   if (!dtypes_[letter]) {
     dtypes_[letter] = dtype;
-    from_[letter] = parameter.name;
+    from_[letter] = &parameter.name;
   } else if (*dtypes_[letter] != dtype) {
-    throw DTypeError(
-        kernel_, parameter.name,
-        std::string("have dtype ") + name(*dtypes_[letter]) + ", which " + parameter.letter + " is by " + from_[letter],
-        name(dtype));
+    throw DTypeError(kernel_, parameter.name,
+                     std::string("have dtype ") + name(*dtypes_[letter]) + ", which " + parameter.letter + " is by " +
+                         *from_[letter],
+                     name(dtype));
   }
 }
 
@@ -137,7 +137,7 @@ void Letters::take_number(const Parameter& parameter, const Scalar& number) {
   if (parameter.letter == '\0' || dtypes_[static_cast<int>(parameter.letter)]) return;
   constexpr DType kOfKind[] = {DType::boolean, DType::int64, DType::float32, DType::complex64};
   dtypes_[static_cast<int>(parameter.letter)] = kOfKind[static_cast<int>(number.kind)];
-  from_[static_cast<int>(parameter.letter)] = parameter.name;
+  from_[static_cast<int>(parameter.letter)] = &parameter.name;
 }
 
 DType Letters::of(const Parameter& parameter) const {

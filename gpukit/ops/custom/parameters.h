@@ -32,6 +32,7 @@ const char* spelled(DType dtype);
 class Letters {
  public:
   explicit Letters(const std::string& kernel) : kernel_(kernel) {}
+  // Parameters must outlive it.
   /// The letter of an array's parameter has its dtype; another type must be it. Throws DTypeError.
   void take(const Parameter& parameter, const Array& array);
   /// A number: only where no array has said more. It takes bool, int64, float32 or complex64.
@@ -46,7 +47,7 @@ class Letters {
  private:
   const std::string& kernel_;
   std::optional<DType> dtypes_[128];
-  std::string from_[128];  // the parameter that said so
+  const std::string* from_[128] = {};  // the name of the parameter that said so
 };
 
 /// The element of a number for a parameter. Throws DTypeError, ArgumentError naming kernel and parameter.
