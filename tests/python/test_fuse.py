@@ -343,3 +343,27 @@ def test_one_kernel_for_a_chain():
     text = fused.fused.program((x, b, 1.0), {})
     assert text.count("__global__") == 1 and "Vec<float, 4>" in text
     assert bits(fused(x, b, 1.0)) == bits(gelu_by_hand(x, b, 1.0))
+    assert fused.fused.program((x, b, 2.5), {}) == text, "numbers are no part of the program"
+    assert fused.fused.program((x[:1024], b, 1.0), {}) == text, "nor are shapes"
+
+
+@pytest.mark.gpu
+def test_more_than_one_kernel_takes():
+    def function(x):
+        for i in range(100):
+            x = x * (1 + i)
+        return x
+
+    with pytest.raises(gp.UnsupportedError, match="fused_function: 2 arrays and 100 numbers .* fuse it in parts"):
+        gp.fuse(function)(gp.ones((4,), device="cuda"))
+
+
+@pytest.mark.gpu
+def test_on_a_stream_of_ones_own():
+    x = gp.ones((5000,), device="cuda")
+    fused = gp.fuse(lambda x: gp.exp(x) * 3)
+    stream = gp.Stream(device="cuda")
+    with stream:
+        y = fused(fused(x))
+    stream.synchronize()
+    assert bits(y) == bits(gp.exp(gp.exp(x) * 3) * 3)
