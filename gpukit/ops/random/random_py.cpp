@@ -1,3 +1,5 @@
+#include <nanobind/stl/string.h>
+
 #include "gpukit/ops/random/generator_py.h"
 #include "gpukit/ops/random/random.h"
 #include "gpukit/python/bind.h"

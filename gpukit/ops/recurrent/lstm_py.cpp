@@ -1,5 +1,7 @@
 #include "gpukit/ops/recurrent/lstm.h"
 
+#include <nanobind/stl/string.h>
+
 #include <optional>
 
 #include "gpukit/python/bind.h"
