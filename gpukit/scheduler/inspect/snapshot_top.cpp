@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <initializer_list>
+#include <numeric>
 #include <vector>
 
 #include "gpukit/scheduler/inspect/snapshot.h"
@@ -59,8 +61,9 @@ class Screen {
 
   void title(const std::string& text) { line(text, "1"); }
   void plain(const std::string& text) { line(text, nullptr); }
-  /// The first row is the head; the first column is flush left.
-  void table(std::vector<std::vector<std::string>> rows) {
+  /// The first row is the head; the first column is flush left. `spare`: heads of columns that a narrow screen goes
+  /// without, those first.
+  void table(std::vector<std::vector<std::string>> rows, std::initializer_list<const char*> spare = {}) {
     if (rows.size() < 2) return;
     std::vector<size_t> widths(rows.front().size(), 0);
     for (auto& row : rows) {
@@ -73,6 +76,13 @@ class Screen {
         }
         widths[i] = std::max(widths[i], row[i].size());
       }
+    }
+    for (const char* name : spare) {
+      if (std::accumulate(widths.begin(), widths.end(), 2 * widths.size()) <= width_) break;
+      const auto& head = rows.front();
+      const auto at = std::find(head.begin(), head.end(), name) - head.begin();
+      for (auto& row : rows) row.erase(row.begin() + at);
+      widths.erase(widths.begin() + at);
     }
     for (size_t r = 0; r < rows.size(); ++r) {
       std::string text = "  ";
@@ -155,7 +165,7 @@ void show_devices(Screen& screen, const Json& s, const Rates& rates) {
   }
   screen.title("Devices");
   if (rows.size() == 1) screen.plain("  none in use yet");
-  screen.table(std::move(rows));
+  screen.table(std::move(rows), {"name", "evicted", "cached"});
 }
 
 void show_contexts(Screen& screen, const Json& s, const Rates& rates) {
@@ -171,7 +181,7 @@ void show_contexts(Screen& screen, const Json& s, const Rates& rates) {
   }
   if (rows.size() == 1) return;
   screen.title("Contexts");
-  screen.table(std::move(rows));
+  screen.table(std::move(rows), {"", "class", "futures"});
 }
 
 void show_partitions(Screen& screen, const Json& s) {
@@ -189,7 +199,7 @@ void show_partitions(Screen& screen, const Json& s) {
   }
   if (rows.size() == 1) return;
   screen.title("Partitions");
-  screen.table(std::move(rows));
+  screen.table(std::move(rows), {"", "compute s"});
 }
 
 void show_accounts(Screen& screen, const Json& s) {
@@ -207,7 +217,7 @@ void show_accounts(Screen& screen, const Json& s) {
   }
   if (rows.size() == 1) return;
   screen.title("Memory");
-  screen.table(std::move(rows));
+  screen.table(std::move(rows), {"", "evicted"});
 }
 
 void show_queues(Screen& screen, const Json& s, const Rates& rates) {
@@ -225,7 +235,7 @@ void show_queues(Screen& screen, const Json& s, const Rates& rates) {
   }
   if (rows.size() == 1) return;
   screen.title("Queues");
-  screen.table(std::move(rows));
+  screen.table(std::move(rows), {"cancelled"});
 }
 
 void show_kernels(Screen& screen, const Json& s) {
