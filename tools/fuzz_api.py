@@ -58,6 +58,7 @@ EXCLUDED = {
     "pygpukit._core._time_bare_launch": "measures",
     "pygpukit._core.runtime._bench_": "measures",
     "pygpukit._core._set_host_sms": "for tests: changes the simulated device",
+    "pygpukit.triton.kernels.programs": "imports Triton; Triton compiles them",
     "pygpukit.core.backend": "set_backend and raw blocks by address; test_compat.py calls them",
     "pygpukit.core.memory.copy_to_": "reads an address by contract",
 }
