@@ -109,12 +109,12 @@ def test_other_helps(command):
     assert code == 0 and out.startswith("usage: pygpukit")
 
 
-def test_the_missing_driver_is_told_once_and_short():
+def test_the_missing_driver_is_told_once_and_folded():
     env = {**os.environ, "COLUMNS": "80", "CUDA_VISIBLE_DEVICES": ""}
     env.pop("PYGPUKIT_DEVICE", None)
     done = subprocess.run([sys.executable, "-m", "pygpukit", "demo"], capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0
-    assert "tried" not in done.stdout + done.stderr
+    assert (done.stdout + done.stderr).count("tried") <= 1
     for line in (done.stdout + done.stderr).splitlines():
         assert len(line) <= 80, line
 

@@ -116,6 +116,20 @@ print("named")
     assert run(code) == "named"
 
 
+def test_an_older_triton_is_refused():
+    code = """
+import sys, types
+sys.modules["triton"] = types.ModuleType("triton")
+sys.modules["triton"].__version__ = "3.3.1"
+from pygpukit import triton
+try:
+    triton.backend.get_triton()
+except ImportError as error:
+    print(error)
+"""
+    assert run(code) == "pygpukit.triton needs Triton 3.4 or newer: pip install PyGPUkit[triton] (found 3.3.1)"
+
+
 def test_importing_does_not_import_triton():
     assert run("import sys, pygpukit.triton.kernels; print('triton' in sys.modules)") == "False"
 

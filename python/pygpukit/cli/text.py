@@ -76,19 +76,15 @@ def complain(text: str) -> None:
 
 
 def short_reason(text: str) -> str:
-    """A reason without the list of what was tried, which ``pygpukit doctor`` shows."""
+    """A reason without the list of what was tried, which the warning at the first array has, and ``pygpukit doctor``."""
     return text.partition(":")[0].partition(";")[0]
 
 
 class _FoldedLines(logging.Handler):
-    """Messages of the library in lines that fit; what was tried in vain is for ``doctor``."""
+    """Messages of the library in lines that fit."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        if text.startswith("Falling back to CPU"):
-            start, _, reason = text.partition(": ")
-            text = f"{start}: {short_reason(reason)} (pygpukit doctor says more)"
-        complain(text)
+        complain(record.getMessage())
 
 
 def fold_log() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -56,9 +57,17 @@ def use_triton_backend() -> bool:
 def get_triton() -> Any:
     """The module triton. ImportError that says how to install it."""
     try:
-        return importlib.import_module("triton")
+        triton = importlib.import_module("triton")
     except ImportError as error:
         raise ImportError(f"{_NEEDED} ({error})") from error
+    # Kernels of earlier ones have other parameters than those that are passed here.
+    if _version_of(triton) < (3, 4):
+        raise ImportError(f"{_NEEDED} (found {triton.__version__})")
+    return triton
+
+
+def _version_of(triton: Any) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", triton.__version__)[:2])
 
 
 def get_triton_device() -> Device:
