@@ -216,12 +216,14 @@ struct ConvWindow {
 
   /// Makes a window from global memory, of any strides. `tap`: what it is of, where windows serve one tap.
   GPUKIT_DEVICE void gather(const ConvSpace& s, const ConvGrid& g, uint32_t window, const ConvWalk& tap) const {
-    ConvSpan rows = this->rows, columns = this->columns;
+    ConvSpan rows = {first_row + tap.row * row_tap, this->rows.count, this->rows.step, 0, 0};
+    ConvSpan columns = {first_column + tap.column * column_tap, this->columns.count, this->columns.step, 0, 0};
     if (g.one_tap != 0) {
-      rows.first = first_row + tap.row * row_tap;
-      columns.first = first_column + tap.column * column_tap;
       rows.find_inside(s.rows.in);
       columns.find_inside(s.columns.in);
+    } else {
+      rows = this->rows;
+      columns = this->columns;
     }
     const int channel = channel_of(tap.block), channels = channels_left(s, channel);
     const T* const start = x + channel * s.x_channel;
