@@ -12,7 +12,7 @@ import pygpukit as gp
 DTYPES = ["float16", "bfloat16", "tf32"]
 EPSILON = {"float16": 2**-11, "bfloat16": 2**-8, "float32": 2**-24}
 SIZES = [1, 2, 7, 8, 9, 16, 17, 31, 32, 33, 40, 63, 64, 65, 80, 100, 129]
-MOST_WORK = 500_000  # multiply-adds of a random case
+MOST_WORK = 4_000_000  # multiply-adds of a random case, of tiles that are filled with zeros
 NUM_RANDOM = {"cpu": 6, "cuda": 10}
 
 
@@ -78,7 +78,9 @@ def random_case(rng, axes):
                 (draw(rng, 300, 511) if axes == 1 else draw(rng), taps, stride, int(rng.integers(0, 20)), dilation)
             )
         sizes = [(n + 2 * p - d * (t - 1) - 1) // s + 1 for n, t, s, p, d in space]
-        work = batch * groups * ins * outs * np.prod([float(t * max(n, 1)) for n, t, *_ in space])
+        places = np.prod([float(max(n, size)) for size, (n, *_) in zip(sizes, space, strict=True)])
+        taps = np.prod([taps for _, taps, *_ in space])
+        work = batch * groups * max(ins, 32) * max(outs, 64) * max(places, 64) * taps
         if min(sizes) > 0 and work <= MOST_WORK and ins * outs >= 64:
             return groups, batch, ins, outs, space
 
@@ -140,7 +142,7 @@ def test_random_conv2d(device, rng, dtype):
 @pytest.mark.parametrize("dtype", ["float16", "tf32"])
 def test_bits_follow_from_channels_and_taps_alone(device, rng, dtype):
     """Not from the tile, the place in it, the batch, the length, the other outputs, or how taps reach their input."""
-    x, w = values(rng, dtype, 2, 40, 700), values(rng, dtype, 130, 40, 3)
+    x, w = values(rng, dtype, 2, 40, 300), values(rng, dtype, 130, 40, 3)
     given, weight = upload(x, stored(dtype)), upload(w, stored(dtype))
     more = tf32(dtype)
     whole = gp.conv1d(given, weight, padding=1, **more)
@@ -162,11 +164,11 @@ def test_bits_follow_from_channels_and_taps_alone(device, rng, dtype):
     # Turned taps of a transposed convolution are those of a plain one in descending order: close, and right.
     back = gp.conv_transpose1d(given, upload(w.transpose(1, 0, 2)[:, :, ::-1], stored(dtype)), padding=1, **more)
     np.testing.assert_allclose(download(back), download(whole), rtol=0.02, atol=0.05)
-    rows = upload(x.reshape(2, 40, 20, 35), stored(dtype))
+    rows = upload(x.reshape(2, 40, 20, 15), stored(dtype))
     taps = upload(rng.normal(size=(70, 40, 3, 2)), stored(dtype))
     whole = gp.conv2d(rows, taps, padding=1, **more)
-    part = gp.conv2d(rows[1:, :, 3:13, 5:30], taps[3:20], **more)
-    np.testing.assert_array_equal(bits(part), bits(whole[1:, 3:20, 4:12, 6:30]))
+    part = gp.conv2d(rows[1:, :, 3:13, 2:14], taps[3:20], **more)
+    np.testing.assert_array_equal(bits(part), bits(whole[1:, 3:20, 4:12, 3:14]))
 
 
 def test_what_lies_around_the_input_is_not_read(device, rng):
