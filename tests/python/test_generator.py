@@ -173,6 +173,27 @@ def test_choice(device):
             rng.choice(**arguments)
 
 
+def test_sequences_of_python(device):
+    rng = gp.random.default_rng(6)
+    assert set(rng.choice([10, 20, 30], 100, p=[0.5, 0, 0.5]).tolist()) == {10, 30}
+    assert sorted(rng.permutation([3, 1, 2]).tolist()) == [1, 2, 3]
+    assert set(rng.choice(np.array([1.5, 2.5]), 50).tolist()) == {1.5, 2.5}
+    with pytest.raises(ValueError, match="random.choice: p must have one number"):
+        rng.choice(3, p=[1.0])
+    with pytest.raises(TypeError, match="random.choice: p must be"):
+        rng.choice(3, p=1)
+
+
+def test_functions_of_the_default_generator(device):
+    x = gp.arange(20)
+    gp.random.seed(8)
+    first = [gp.random.permutation(20), gp.random.choice(5, 10)]
+    gp.random.shuffle(x)
+    rng = gp.random.default_rng(8)
+    assert all(gp.array_equal(a, b) for a, b in zip(first, [rng.permutation(20), rng.choice(5, 10)], strict=True))
+    assert gp.array_equal(x, rng.permutation(gp.arange(20)))
+
+
 def test_states(device):
     assert gp.random.default_rng(5).get_state() == (5, 0) == gp.random.Generator(5).get_state()
     rng = gp.random.default_rng(5)

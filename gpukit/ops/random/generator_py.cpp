@@ -101,15 +101,23 @@ ArrayObject integers(Generator& self, NumberArg low, NumberArg high, ShapeArg si
   return with_out(kOp, out, [&](const Array* target) { return random::randint(request, from, to, target); });
 }
 
+/// A GPUArray as it is, other sequences as new ones, nothing for an integer.
+nb::object elements_of(nb::handle value, nb::handle dtype = nb::none()) {
+  if (try_array(value) != nullptr) return nb::borrow(value);
+  if (is_one_int(value)) return nb::object();
+  return nb::module_::import_("pygpukit._core").attr("asarray")(value, dtype);
+}
+
 ArrayObject permutation(Generator& self, nb::handle x, IntArg axis) {
   constexpr const char* kOp = "random.permutation";
   Request request;
   request.generator = &self;
-  const Array* values = try_array(x);
-  if (values == nullptr) {
+  const nb::object elements = elements_of(x);
+  if (!elements.is_valid()) {
     const int64_t n = to_int(kOp, "x", x);
     return wrap(in_scope([&] { return random::permutation(request, n); }));
   }
+  const Array* values = try_array(elements);
   const int64_t along = to_int(kOp, "axis", axis);
   return wrap(in_scope([&] { return random::permutation(request, *values, along); }));
 }
@@ -126,8 +134,10 @@ void shuffle(Generator& self, const ArrayObject& x, IntArg axis) {
 ArrayObject choice(Generator& self, nb::handle a, ShapeArg size, bool replace, nb::handle p, IntArg axis) {
   constexpr const char* kOp = "random.choice";
   Request request = request_of(kOp, self, size, nb::none(), nb::none(), nb::none());
-  const Array* values = try_array(a);
-  const Array* chances = to_optional_array(kOp, "p", p);
+  const nb::object elements = elements_of(a);
+  const nb::object given = p.is_none() ? nb::none() : elements_of(p, nb::str("float64"));
+  const Array* values = elements.is_valid() ? try_array(elements) : nullptr;
+  const Array* chances = given.is_none() ? nullptr : &to_array(kOp, "p", given.is_valid() ? given : nb::borrow(p));
   if (values != nullptr) request.device = values->device();
   if (values == nullptr) {
     const int64_t n = to_int(kOp, "a", a);
@@ -177,15 +187,13 @@ void bind_generator_methods(Class& c) {
         "endpoint"_a = false, nb::kw_only(), "out"_a = nb::none(), "device"_a = nb::none(),
         "Integers in [low, high), or [0, low) without high; endpoint includes high.");
   c.def("permutation", &permutation, "x"_a, "axis"_a = 0,
-        nb::sig("def permutation(self, x: pygpukit._core.GPUArray | typing.SupportsIndex, "
-                "axis: typing.SupportsIndex = 0) -> pygpukit._core.GPUArray"),
+        nb::sig("def permutation(self, x: object, axis: typing.SupportsIndex = 0) -> pygpukit._core.GPUArray"),
         "0 ... x - 1, or the slices of x along axis, in a random order.");
   c.def("shuffle", &shuffle, "x"_a, "axis"_a = 0, "The slices of x along axis brought into a random order, in place.");
   c.def(
       "choice", &choice, "a"_a, "size"_a = nb::none(), "replace"_a = true, "p"_a = nb::none(), "axis"_a = 0,
-      nb::sig("def choice(self, a: pygpukit._core.GPUArray | typing.SupportsIndex, "
-              "size: pygpukit.typing.ShapeLike | None = None, replace: bool = True, "
-              "p: pygpukit._core.GPUArray | None = None, axis: typing.SupportsIndex = 0) -> pygpukit._core.GPUArray"),
+      nb::sig("def choice(self, a: object, size: pygpukit.typing.ShapeLike | None = None, replace: bool = True, "
+              "p: object | None = None, axis: typing.SupportsIndex = 0) -> pygpukit._core.GPUArray"),
       "Elements of a, or of 0 ... a - 1, at random: equally likely, or with the chances p, which are divided by their "
       "sum. With p it waits for the device.");
   c.def(
@@ -219,6 +227,22 @@ void bind_generator(nb::module_& m) {
       "seed"_a = nb::none(),
       nb::sig("def default_rng(seed: Generator | typing.SupportsIndex | None = None) -> Generator"),
       "A Generator of that seed, 0 when not given: the same program, the same numbers. A Generator is given back.");
+  r.def(
+      "permutation", [](nb::handle x, IntArg axis) { return permutation(random::default_generator(), x, axis); }, "x"_a,
+      "axis"_a = 0, nb::sig("def permutation(x: object, axis: typing.SupportsIndex = 0) -> pygpukit._core.GPUArray"),
+      "Generator.permutation of the default generator.");
+  r.def(
+      "shuffle", [](const ArrayObject& x, IntArg axis) { shuffle(random::default_generator(), x, axis); }, "x"_a,
+      "axis"_a = 0, "Generator.shuffle of the default generator.");
+  r.def(
+      "choice",
+      [](nb::handle a, ShapeArg size, bool replace, nb::handle p, IntArg axis) {
+        return choice(random::default_generator(), a, size, replace, p, axis);
+      },
+      "a"_a, "size"_a = nb::none(), "replace"_a = true, "p"_a = nb::none(), "axis"_a = 0,
+      nb::sig("def choice(a: object, size: pygpukit.typing.ShapeLike | None = None, replace: bool = True, "
+              "p: object | None = None, axis: typing.SupportsIndex = 0) -> pygpukit._core.GPUArray"),
+      "Generator.choice of the default generator.");
 }
 
 }  // namespace gpukit
