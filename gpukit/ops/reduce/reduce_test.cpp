@@ -222,7 +222,7 @@ TEST(ReducePlan, Table) {
   EXPECT_EQ(plan_reduce(contiguous_layout({m, 1559}, 0b10), 2, 4, true, 132).form, ReduceForm::shifted);
   EXPECT_EQ(plan_reduce(contiguous_layout({3, 1000003}, 0b10), 4, 4, true, 132).form, ReduceForm::shifted);
   EXPECT_GT(plan_reduce(contiguous_layout({3, 1000003}, 0b10), 4, 4, true, 132).params.segments.value, 8);
-  EXPECT_EQ(plan_reduce(contiguous_layout({m, 1559}, 0b10), 16, 16, true, 132).form, ReduceForm::strided);
+  EXPECT_EQ(plan_reduce(contiguous_layout({m, 1559}, 0b10), 16, 16, true, 132).form, ReduceForm::rows);
 }
 
 TEST(ReducePlan, SegmentsCoverEveryElementOnce) {
