@@ -319,6 +319,7 @@ void fill_device_entries(CudaTable& table) {
   table.cuOccupancyMaxPotentialBlockSize = not_supported;
   table.cuLaunchKernel = not_supported;
   table.cuLaunchKernelEx = not_supported;
+  table.cuOccupancyMaxActiveClusters = not_supported;
 }
 
 }  // namespace gpukit::driver::host

@@ -110,6 +110,8 @@ namespace gpukit::driver {
   X(cuGreenCtxDestroy, 12040, "cuGreenCtxDestroy", (CUgreenCtx green))                                              \
   X(cuGreenCtxStreamCreate, 12050, "cuGreenCtxStreamCreate",                                                        \
     (CUstream * stream, CUgreenCtx green, unsigned flags, int priority))                                            \
+  X(cuOccupancyMaxActiveClusters, 11080, "cuOccupancyMaxActiveClusters",                                            \
+    (int* clusters, CUfunction function, const CUlaunchConfig* config))                                             \
   /* Older than this; but only since then can launches that overlap be captured. */                                 \
   X(cuLaunchKernelEx, 12030, "cuLaunchKernelEx",                                                                    \
     (const CUlaunchConfig* config, CUfunction function, void** arguments, void** extra))

@@ -163,6 +163,7 @@ CUresult function_attribute(int* value, int attribute, CUfunction) {
   return CUDA_SUCCESS;
 }
 CUresult set_function_attribute(CUfunction function, int attribute, int value) {
+  if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) return CUDA_SUCCESS;
   if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value > shared_most())
     return CUDA_ERROR_INVALID_VALUE;
   reinterpret_cast<Function*>(function)->shared_limit = static_cast<unsigned>(value);
@@ -171,6 +172,13 @@ CUresult set_function_attribute(CUfunction function, int attribute, int value) {
 CUresult suggested_block(int* grid, int* block, CUfunction, CUoccupancyB2DSize, size_t, int) {
   *grid = settings().sms;
   *block = 256;
+  return CUDA_SUCCESS;
+}
+
+CUresult clusters_at_once(int* clusters, CUfunction, const CUlaunchConfig* config) {
+  constexpr int kPortableBlocks = 8;  // these run on any chip
+  const int blocks = static_cast<int>(config->grid[0]);
+  *clusters = std::max(blocks <= kPortableBlocks ? 1 : 0, settings().sms / blocks);
   return CUDA_SUCCESS;
 }
 
@@ -270,6 +278,7 @@ const CudaTable& table() {
     table->cuOccupancyMaxPotentialBlockSize = suggested_block;
     table->cuLaunchKernel = launch_kernel;
     table->cuLaunchKernelEx = launch_kernel_ex;
+    table->cuOccupancyMaxActiveClusters = clusters_at_once;
     table->cuTensorMapEncodeTiled = encode_tensor_map;
     table->cuGraphLaunch = launch_graph;
     table->cuStreamSynchronize = synchronize;
