@@ -7,6 +7,7 @@ import pytest
 from opcase import FLOATS, download, round_to, upload
 
 import pygpukit as gp
+from pygpukit.scheduler.execution import context_session, create_context, reset
 
 TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 4e-6, "float64": 1e-13}
 
@@ -125,6 +126,45 @@ def test_lstm_in_any_layout_and_place(device, rng):
     assert bits(out) == expected
 
 
+# Small ones have quads of units that end past the last one; 257 and on need more blocks, the largest read weights anew
+# in each step.
+@pytest.mark.parametrize("hidden", [1, 7, 33, 100, 256, 300, 512, 528])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_lstm_of_any_hidden_and_batch(device, rng, hidden, dtype):
+    steps, batches = (4, (0, 1, 2, 3, 7, 16, 33)) if hidden < 50 else (3, (1, 5))
+    most = batches[-1]
+    (x,) = make(rng, dtype, (most, steps, 6), scale=1)
+    weights = make(rng, dtype, (4 * hidden, 6), (4 * hidden, hidden), scale=1 / np.sqrt(hidden))
+    states = make(rng, dtype, (most, hidden), (most, hidden))
+    given = [upload(v, dtype) for v in (x, *weights)]
+    h0, c0 = (upload(v, dtype) for v in states)
+    whole = gp.lstm_forward(*given, h0=h0, c0=c0)
+    assert_close(whole, lstm(x, *weights, 0.0, 0.0, *states, dtype=dtype), dtype)
+    for batch in batches[:-1]:
+        part = gp.lstm_forward(given[0][:batch], *given[1:], h0=h0[:batch], c0=c0[:batch])
+        assert bits(part) == bits(a[:batch] for a in whole)
+    both = gp.lstm_bidirectional(*given, None, None, *given[1:], None, None)
+    back = gp.lstm_forward(*given, reverse=True)
+    assert bits([both[0][:, :, hidden:], both[1][1], both[2][1]]) == bits(back)
+
+
+@pytest.fixture
+def part(device):
+    """A context with a tenth of the device."""
+    reset()
+    yield create_context("part", compute=0.1)
+    reset()
+
+
+def test_lstm_in_a_part_of_the_device(part, rng):
+    """Other kernels may serve there, of the same order of sums."""
+    for hidden in (100, 300):
+        given = [upload(v, "float32") for v in make(rng, "float32", (3, 3, 6), (4 * hidden, 6), (4 * hidden, hidden))]
+        whole = bits(gp.lstm_forward(*given))
+        with context_session(part):
+            assert bits(gp.lstm_forward(*given)) == whole
+
+
 def test_lstm_is_checked(device):
     x, w_ih, w_hh, b = gp.zeros((2, 3, 4)), gp.zeros((20, 4)), gp.zeros((20, 5)), gp.zeros((20,))
     with pytest.raises(ValueError, match=r"lstm_forward: W_ih must have shape \[20, 4\]"):
@@ -135,6 +175,9 @@ def test_lstm_is_checked(device):
         gp.lstm_forward(x, w_ih, w_hh, b, b, gp.zeros((5,)))
     with pytest.raises(gp.errors.DTypeError, match="b_hh must have dtype float32"):
         gp.lstm_forward(x, w_ih, w_hh, b, b.astype("float16"))
+    halves = [a.astype("float16") for a in (x, w_ih, w_hh)]
+    with pytest.raises(RuntimeError, match="lstm_forward: use_tf32 needs float32 arrays, got float16"):
+        gp.lstm_forward(*halves, use_tf32=True)
     with pytest.raises(ValueError, match="out must be a tuple"):
         gp.lstm_forward(x, w_ih, w_hh, b, b, out=x)
     state = gp.zeros((2, 5))
@@ -190,7 +233,16 @@ def scan(x, delta, a, b, c, d=0.0, z=None, bias=0.0, plus=False, h=None):
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_selective_scan(device, rng, dtype):
     wide = "float64" if dtype == "float64" else "float32"
-    for batch, channels, length, states in [(1, 1, 1, 1), (2, 5, 40, 16), (1, 9, 7, 33), (2, 3, 0, 4), (1, 2, 3, 256)]:
+    for batch, channels, length, states in [
+        (1, 1, 1, 1),
+        (2, 5, 40, 16),
+        (1, 9, 7, 33),
+        (2, 3, 0, 4),
+        (1, 2, 3, 256),
+        (2, 37, 101, 20),
+        (1, 3, 64, 64),
+        (1, 2, 33, 65),
+    ]:
         x, z, delta = make(rng, dtype, *3 * ((batch, channels, length),), scale=1)
         b, c = make(rng, dtype, *2 * ((batch, states, length),))
         d, bias = make(rng, dtype, (channels,), (channels,))
@@ -236,6 +288,22 @@ def test_scans_may_be_cut_and_batched(device, rng, dtype):
     over = x + 0
     gp.causal_conv1d(over, w, out=over)
     assert bits([over]) == bits([convolved])
+
+
+@pytest.mark.parametrize("states", [3, 16, 32, 50, 70])
+def test_scans_go_on_from_any_step(device, rng, states):
+    """Steps come in turns of 32 where they can: a cut elsewhere changes nothing."""
+    x, delta, z = (upload(np.abs(v), "float32") for v in make(rng, "float32", *3 * ((2, 5, 100),)))
+    b, c = (upload(v, "float32") for v in make(rng, "float32", *2 * ((2, states, 100),)))
+    a = upload(-rng.uniform(0.1, 2, (5, states)), "float32")
+    last, state = gp.zeros((2, 5, states)), gp.zeros((2, 5, states))
+    whole = gp.selective_scan(x, delta, a, b, c, z=z, delta_softplus=True, state=last)
+    parts = []
+    for cut in (slice(0, 7), slice(7, 71), slice(71, 72), slice(72, 100)):
+        at = (slice(None), slice(None), cut)
+        given = x[at], delta[at], a, b[at], c[at]
+        parts.append(gp.selective_scan(*given, z=z[at], delta_softplus=True, state=state))
+    assert bits([gp.concat(parts, axis=2), state]) == bits([whole, last])
 
 
 def test_scans_are_checked(device):

@@ -38,6 +38,11 @@ GPUKIT_DEVICE void send_to_block(uint32_t at, float first, float second, uint32_
                "f"(first), "f"(second), "r"(barrier)
                : "memory");
 }
+GPUKIT_DEVICE void send_to_block(uint32_t at, float first, float second, float third, float fourth, uint32_t barrier) {
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(at),
+               "f"(first), "f"(second), "f"(third), "f"(fourth), "r"(barrier)
+               : "memory");
+}
 /// The same with bytes of this block's shared memory, a multiple of 16: faster, where there are many.
 GPUKIT_DEVICE void send_to_block(uint32_t to, uint32_t from, int bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),

@@ -42,7 +42,7 @@ LstmStateStrides strides_of(const Array& states) {
 
 /// Everything is checked; states are [directions, batch, hidden].
 void run(const char* op, const Array& x, std::span<const Direction> directions, const Array& h0, const Array& c0,
-         const LstmResult& r, Temporaries& temporaries) {
+         const LstmResult& r, MatmulPrecision precision, Temporaries& temporaries) {
   const int64_t count = static_cast<int64_t>(directions.size()), batch = x.shape()[0], steps = x.shape()[1];
   const int64_t hidden = r.h_n.shape()[2];
   const DType sums = x.dtype() == DType::float64 ? DType::float64 : DType::float32;
@@ -65,7 +65,7 @@ void run(const char* op, const Array& x, std::span<const Direction> directions, 
                     w.b_hh.defined() ? w.b_hh.strides()[0] : 0};
     if (d < directions.size() && steps > 0) {
       const Array gates = call.gates.narrow(0, static_cast<int64_t>(d), 1).reshape_view({batch, steps, 4 * hidden});
-      matmul(x, transpose(w.w_ih), &gates, {.out_dtype = sums});
+      matmul(x, transpose(w.w_ih), &gates, {.precision = precision, .out_dtype = sums});
     }
   }
   p.h0 = strides_of(h0);
@@ -79,8 +79,10 @@ void run(const char* op, const Array& x, std::span<const Direction> directions, 
 }
 
 LstmResult lstm(const char* op, const Array& x, std::span<const Direction> directions, const Array& h0, const Array& c0,
-                const LstmResult* given) {
+                const LstmResult* given, MatmulPrecision precision) {
   check_floating(op, "x", x);
+  if (precision == MatmulPrecision::tf32 && x.dtype() != DType::float32)
+    throw Error(std::string(op) + ": use_tf32 needs float32 arrays, got " + name(x.dtype()));
   check_ndim(op, "x", x, 3);
   const LstmWeights& first = *directions[0].weights;
   check_ndim(op, "W_hh", first.w_hh, 2);
@@ -114,7 +116,8 @@ LstmResult lstm(const char* op, const Array& x, std::span<const Direction> direc
                           apart(r.h_n, must_buffer(r.h_n, {h0.defined() ? &h0 : nullptr}) || meets(r.h_n, c0)),
                           apart(r.c_n, must_buffer(r.c_n, {c0.defined() ? &c0 : nullptr}) || meets(r.c_n, h0))};
   const auto stacked = [&](const Array& a) { return !a.defined() || count > 1 ? a : a.expand_dims(0); };
-  run(op, x, directions, stacked(h0), stacked(c0), {target.out, stacked(target.h_n), stacked(target.c_n)}, temporaries);
+  run(op, x, directions, stacked(h0), stacked(c0), {target.out, stacked(target.h_n), stacked(target.c_n)}, precision,
+      temporaries);
   const auto give = [](const Array& to, const Array& from) {
     if (!begin_together(to, from)) copy_into(to, from);
   };
@@ -127,15 +130,15 @@ LstmResult lstm(const char* op, const Array& x, std::span<const Direction> direc
 }  // namespace
 
 LstmResult lstm_forward(const Array& x, const LstmWeights& weights, const Array& h0, const Array& c0, bool reverse,
-                        const LstmResult* result) {
+                        const LstmResult* result, MatmulPrecision precision) {
   const Direction direction[] = {{&weights, reverse}};
-  return lstm("lstm_forward", x, direction, h0, c0, result);
+  return lstm("lstm_forward", x, direction, h0, c0, result, precision);
 }
 
 LstmResult lstm_bidirectional(const Array& x, const LstmWeights& forward, const LstmWeights& backward, const Array& h0,
-                              const Array& c0, const LstmResult* result) {
+                              const Array& c0, const LstmResult* result, MatmulPrecision precision) {
   const Direction directions[] = {{&forward, false}, {&backward, true}};
-  return lstm("lstm_bidirectional", x, directions, h0, c0, result);
+  return lstm("lstm_bidirectional", x, directions, h0, c0, result, precision);
 }
 
 }  // namespace gpukit

@@ -5,9 +5,13 @@
 // All arrays have one float dtype and any strides. Sums are float32 (float64 for float64); h and c are rounded to the
 // dtype after every step, so a sequence may be cut anywhere: the states carry the same bits on. An item does not depend
 // on its batch. All throw ShapeError, DTypeError, DeviceError.
+//
+// `precision` is that of the product of x by w_ih. The sums over h are always exact: what they wait for is the step
+// before, not arithmetic. Throws Error for tf32 with anything but float32.
 #pragma once
 
 #include "gpukit/array/array.h"
+#include "gpukit/ops/matmul/matmul.h"
 
 namespace gpukit {
 
@@ -24,9 +28,11 @@ struct LstmResult {
 /// x [batch, steps, inputs] to out [batch, steps, hidden]; states are [batch, hidden], zeros where undefined. `reverse`
 /// goes from the last step to the first: out[t] stays beside x[t], and the states are those after step 0.
 LstmResult lstm_forward(const Array& x, const LstmWeights& weights, const Array& h0 = {}, const Array& c0 = {},
-                        bool reverse = false, const LstmResult* result = nullptr);
+                        bool reverse = false, const LstmResult* result = nullptr,
+                        MatmulPrecision precision = MatmulPrecision::automatic);
 /// Both directions side by side: out [batch, steps, 2 hidden], states [2, batch, hidden], the forward one first.
 LstmResult lstm_bidirectional(const Array& x, const LstmWeights& forward, const LstmWeights& backward,
-                              const Array& h0 = {}, const Array& c0 = {}, const LstmResult* result = nullptr);
+                              const Array& h0 = {}, const Array& c0 = {}, const LstmResult* result = nullptr,
+                              MatmulPrecision precision = MatmulPrecision::automatic);
 
 }  // namespace gpukit

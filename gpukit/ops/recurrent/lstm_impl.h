@@ -2,6 +2,9 @@
 // with inputs but for states that lie on each other.
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "gpukit/ops/recurrent/lstm.h"
 #include "gpukit/ops/recurrent/lstm_params.cuh"
 
@@ -21,6 +24,25 @@ void lstm(const LstmCall& call);
 }  // namespace cpu
 namespace cuda {
 void lstm(const LstmCall& call);
+
+/// An instance of lstm_sm90.
+struct LstmForm {
+  int blocks, threads, held;  // of a cluster, of a block; groups of k in registers
+};
+inline constexpr LstmForm kLstmForms[] = {{8, 256, 4}, {16, 256, 4}, {8, 512, 1}, {16, 512, 1}};
+
+/// A layer by clusters.
+struct LstmPlan {
+  int form;
+  LstmShare share;
+  int64_t clusters;  // of a direction
+  unsigned threads, shared_bytes;
+};
+
+/// `clusters(form)` says how many clusters of a form run at once, 0 where the chip or the session cannot run them: it
+/// is asked only of forms that suit. None: by blocks that read all weights in each step.
+std::optional<LstmPlan> plan_lstm(const LstmParams& params, int64_t weight_bytes,
+                                  const std::function<int(int)>& clusters);
 }  // namespace cuda
 
 }  // namespace gpukit

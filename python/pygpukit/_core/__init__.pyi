@@ -2117,12 +2117,12 @@ def dequantize(data: GPUArray, scale: GPUArray, *, zero: GPUArray | None = None,
     The numbers of codes that quantize made, in float32, float16 or bfloat16.
     """
 
-def lstm_forward(x: GPUArray, W_ih: GPUArray, W_hh: GPUArray, b_ih: GPUArray | None = None, b_hh: GPUArray | None = None, h0: GPUArray | None = None, c0: GPUArray | None = None, reverse: bool = False, *, out: tuple[GPUArray, GPUArray, GPUArray] | None = None) -> tuple[GPUArray, GPUArray, GPUArray]:
+def lstm_forward(x: GPUArray, W_ih: GPUArray, W_hh: GPUArray, b_ih: GPUArray | None = None, b_hh: GPUArray | None = None, h0: GPUArray | None = None, c0: GPUArray | None = None, reverse: bool = False, *, use_tf32: bool | None = None, out: tuple[GPUArray, GPUArray, GPUArray] | None = None) -> tuple[GPUArray, GPUArray, GPUArray]:
     """
-    One LSTM layer over x [batch, steps, inputs]: (out [batch, steps, hidden], h_n, c_n). Gates stand in the order i, f, g, o. `reverse` goes from the last step to the first. `out` is a tuple of all three; its states may be h0, c0.
+    One LSTM layer over x [batch, steps, inputs]: (out [batch, steps, hidden], h_n, c_n). Gates stand in the order i, f, g, o. `reverse` goes from the last step to the first. use_tf32=True permits TF32 in the product of x by W_ih; None is what PYGPUKIT_ALLOW_TF32 says. `out` is a tuple of all three; its states may be h0, c0.
     """
 
-def lstm_bidirectional(x: GPUArray, W_ih_fwd: GPUArray, W_hh_fwd: GPUArray, b_ih_fwd: GPUArray | None, b_hh_fwd: GPUArray | None, W_ih_bwd: GPUArray, W_hh_bwd: GPUArray, b_ih_bwd: GPUArray | None, b_hh_bwd: GPUArray | None, *, h0: GPUArray | None = None, c0: GPUArray | None = None, out: tuple[GPUArray, GPUArray, GPUArray] | None = None) -> tuple[GPUArray, GPUArray, GPUArray]:
+def lstm_bidirectional(x: GPUArray, W_ih_fwd: GPUArray, W_hh_fwd: GPUArray, b_ih_fwd: GPUArray | None, b_hh_fwd: GPUArray | None, W_ih_bwd: GPUArray, W_hh_bwd: GPUArray, b_ih_bwd: GPUArray | None, b_hh_bwd: GPUArray | None, *, h0: GPUArray | None = None, c0: GPUArray | None = None, use_tf32: bool | None = None, out: tuple[GPUArray, GPUArray, GPUArray] | None = None) -> tuple[GPUArray, GPUArray, GPUArray]:
     """
     lstm_forward and its reverse side by side: (out [batch, steps, 2 hidden], h_n and c_n [2, batch, hidden]).
     """
