@@ -7,6 +7,9 @@ A share of the copy ceiling: the time of a copy that moves as many bytes, by our
 from __future__ import annotations
 
 import functools
+import random
+import statistics
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +20,7 @@ from contest import CLOSE_S, POWER_S, Call, Contest, size
 from measure_attention import torch_calls
 from measure_conv import measure_conv, measure_drawn_conv
 
+LSTMS, SCANS = 24, 12  # drawn layers
 VOCAB = 152064
 TOKENS = 4096
 HIDDEN, HEADS, KV_HEADS, DIM, INNER = 3584, 28, 4, 128, 18944  # of a 7B model
@@ -157,49 +161,88 @@ def measure_moe(gp: Any, torch: Any, report: Any) -> None:
                     report.add(f"nn_moe_{label}_16_us", us["ours"], **details)
 
 
+def lstm_duel(
+    c: Contest, name: str, shape: tuple[int, int, int, int], tf32: bool, turn_s: float
+) -> tuple[float, float]:
+    """Microseconds of ours and of cuDNN's layer of `inputs` and `hidden` over [batch, steps, inputs] in float32, TF32
+    off or on on both sides."""
+    gp, torch = c.gp, c.torch
+    batch, steps, inputs, hidden = shape
+    layer = torch.nn.LSTM(inputs, hidden, batch_first=True).to(c.tensor(gp.zeros((1,))).device)
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    weights = [gp.from_dlpack(getattr(layer, f"{part}_l0").detach()) for part in names]
+    xs = [c.normal((batch, steps, inputs), "float32") for _ in range(2)]
+    out = (gp.zeros((batch, steps, hidden)), gp.zeros((batch, hidden)), gp.zeros((batch, hidden)))
+    ours = [functools.partial(gp.lstm_forward, x, *weights, use_tf32=tf32, out=out) for x in xs]
+
+    def theirs(x: Any) -> Any:
+        with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32):
+            return layer(x)[0]
+
+    calls = [functools.partial(theirs, c.tensor(x)) for x in xs]
+    c.agree(lambda: ours[0]()[0], calls[0], 1e-2 if tf32 else 1e-4)
+    us = c.race({name: lambda: c.ours(ours), f"{name} torch": lambda: c.theirs(calls)}, turn_s)
+    return us[name], us[f"{name} torch"]
+
+
 def measure_lstm(gp: Any, torch: Any, report: Any) -> None:
-    """500 steps against torch's cuDNN, in float32 exactly and with TF32."""
+    """500 steps against torch's cuDNN, in float32 exactly and with TF32; then layers drawn by the clock."""
     c = Contest(gp, torch, report)
     for width in (256, 512):
         for batch in (1, 16):
             n, steps, b = size(width), size(500), batch if contest.DIVIDE == 1 else 2
-            with c.guard(f"nn_lstm_{width}_b{batch}"):
-                layer = torch.nn.LSTM(n, n, batch_first=True)
-                layer = layer.to(c.tensor(gp.zeros((1,))).device)
-                weights = [gp.from_dlpack(getattr(layer, f"{name}_l0").detach())
-                           for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]  # fmt: skip
-                xs = [c.normal((b, steps, n), "float32") for _ in range(2)]
-                out = [gp.zeros((b, steps, n)), gp.zeros((b, n)), gp.zeros((b, n))]
-                ours = [functools.partial(gp.lstm_forward, x, *weights, out=tuple(out)) for x in xs]
-                for suffix, tf32 in (("", False), ("_tf32", True)):
-                    name = f"nn_lstm_{width}_b{batch}{suffix}_vs_torch"
-                    with c.guard(name):
-
-                        def theirs(x: Any, tf32: bool = tf32) -> Any:
-                            with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32):
-                                return layer(x)[0]
-
-                        calls = [functools.partial(theirs, c.tensor(x)) for x in xs]
-                        c.agree(lambda: ours[0]()[0], calls[0], 1e-2 if tf32 else 1e-4)
-                        us = c.race({name: lambda: c.ours(ours), f"{name} torch": lambda: c.theirs(calls)}, CLOSE_S)
-                        c.add_ratio(name, us[name], us[f"{name} torch"])
+            for suffix, tf32 in (("", False), ("_tf32", True)):
+                name = f"nn_lstm_{width}_b{batch}{suffix}_vs_torch"
+                with c.guard(name):
+                    c.add_ratio(name, *lstm_duel(c, name, (b, steps, n, n), tf32, CLOSE_S))
+    seed = time.time_ns() % 2**32
+    rng = random.Random(seed)
+    found: dict[str, dict[str, Any]] = {}
+    for _ in range(LSTMS if contest.DIVIDE == 1 else 3):
+        hidden, inputs = rng.randint(16, 1024), rng.randint(16, 1024)
+        batch, steps, tf32 = round(2 ** rng.uniform(0, 6)), rng.randint(20, 800), rng.random() < 0.5
+        shape = (batch if contest.DIVIDE == 1 else 2, size(steps), size(inputs), size(hidden))
+        name = "nn_lstm_drawn " + "x".join(str(n) for n in (batch, steps, inputs, hidden)) + (" tf32" if tf32 else "")
+        with c.guard(name):
+            us, torch_us = lstm_duel(c, name, shape, tf32, MANY_S)
+            found[name] = {"us": us, "torch_us": torch_us, "vs_torch": torch_us / us}
+    report.add("nn_lstm_drawn_shapes", len(found), seed=seed, shapes=found)
+    if len(found) < 2:
+        return
+    ratios = [row["vs_torch"] for row in found.values()]
+    worst = min(found, key=lambda key: found[key]["vs_torch"])
+    report.add("nn_lstm_drawn_geomean_vs_torch", geomean(ratios), count=len(ratios), seed=seed)
+    report.add("nn_lstm_drawn_tenth_vs_torch", statistics.quantiles(ratios, n=10)[0], worst=worst, seed=seed)
 
 
 def measure_scan(gp: Any, torch: Any, report: Any) -> None:
-    """The selective scan of a layer of Mamba: u, delta and the result are what moves."""
+    """The selective scan of a layer of Mamba: u, delta and the result are what moves. Then layers drawn by the clock:
+    with more states a byte has more exponentials."""
     c = Contest(gp, torch, report)
-    channels, state = size(5120), 16
 
-    def scan(tokens: int) -> tuple[list[Call], int]:
-        nbytes = 2 * (3 * channels + 2 * state) * tokens
+    def scan(tokens: int, channels: int, state: int, dtype: str) -> tuple[list[Call], int]:
+        nbytes = (4 if dtype == "float32" else 2) * (3 * channels + 2 * state) * tokens
         a, calls = gp.neg(gp.abs(c.normal((channels, state), "float32"))), []
         for _ in range(c.copies(nbytes)):
-            u, delta, out = (c.normal((1, channels, tokens), "bfloat16") for _ in range(3))
-            b, d = (c.normal((1, state, tokens), "bfloat16") for _ in range(2))
+            u, delta, out = (c.normal((1, channels, tokens), dtype) for _ in range(3))
+            b, d = (c.normal((1, state, tokens), dtype) for _ in range(2))
             calls.append(functools.partial(gp.selective_scan, u, delta, a, b, d, delta_softplus=True, out=out))
         return calls, nbytes
 
-    race_copy(c, "nn_scan", scan, (TOKENS,))
+    race_copy(c, "nn_scan", lambda tokens: scan(tokens, size(5120), 16, "bfloat16"), (TOKENS,))
+    seed = time.time_ns() % 2**32
+    rng = random.Random(seed)
+    found: dict[str, dict[str, Any]] = {}
+    for _ in range(SCANS if contest.DIVIDE == 1 else 2):
+        tokens, channels = rng.randint(256, 8192), rng.randint(1024, 8192)
+        state, dtype = rng.choice((4, 8, 16, 32, 64)), rng.choice(("bfloat16", "float32"))
+        name = f"nn_scan_drawn {tokens}x{channels}x{state} {dtype}"
+        with c.guard(name):
+            calls, nbytes = scan(size(tokens), size(channels), state, dtype)
+            us = c.race({"ours": functools.partial(c.ours, calls),
+                         "copy": functools.partial(copier, c, nbytes)}, MANY_S)  # fmt: skip
+            found[name] = {"us": us["ours"], "copy_us": us["copy"], "vs_copy": us["copy"] / us["ours"]}
+    report.add("nn_scan_drawn_shapes", len(found), seed=seed, shapes=found)
 
 
 GROUPS = {

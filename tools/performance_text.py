@@ -80,6 +80,7 @@ is the time of a product by default over that under `batch_invariant`, the small
 
 # What stands in the way of a product that is behind, as far as it is known: beginning and end of names, and the reason.
 OBSTACLES = [
+    ("nn_scan_", "_vs_copy", "sixteen exponentials for six bytes that move, of 16 a cycle that a multiprocessor makes"),
     ("mm_f32_", "", "one in ten instructions of the inner loop loads or counts instead of multiplying"),
     *(
         (
