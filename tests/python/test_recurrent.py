@@ -148,6 +148,17 @@ def test_lstm_of_any_hidden_and_batch(device, rng, hidden, dtype):
     assert bits([both[0][:, :, hidden:], both[1][1], both[2][1]]) == bits(back)
 
 
+def test_lstm_may_take_tf32_for_its_inputs(device, rng):
+    x, *weights = (upload(v, "float32") for v in (*make(rng, "float32", (3, 5, 64)), *layer(rng, "float32", 64, 24)))
+    exact, rounded = (gp.lstm_forward(x, *weights, use_tf32=tf32) for tf32 in (False, True))
+    for a, b in zip(exact, rounded, strict=True):
+        np.testing.assert_allclose(download(a), download(b), rtol=0, atol=5e-3)
+    assert x.device.kind != "cpu" or bits(exact) == bits(rounded)
+    ways = [*weights, *weights]
+    both = [gp.lstm_bidirectional(x, *ways, use_tf32=tf32) for tf32 in (False, True)]
+    assert bits([both[0][0][:, :, :24]]) == bits(exact[:1]) and bits([both[1][0][:, :, :24]]) == bits(rounded[:1])
+
+
 @pytest.fixture
 def part(device):
     """A context with a tenth of the device."""
