@@ -38,6 +38,7 @@ int clusters_at_once(const jit::Kernel& kernel, const LstmForm& form, Device dev
   const int all = jit::clusters_at_once(kernel, device, static_cast<unsigned>(form.blocks),
                                         static_cast<unsigned>(form.threads), static_cast<unsigned>(kSharedBytes));
   if (sm_count >= runtime::properties(device).sm_count) return all;
+  if (form.blocks == 1) return std::min(all, sm_count);
   return form.blocks > kGroupedMultiprocessors ? 0 : std::min(all, sm_count / kGroupedMultiprocessors);
 }
 

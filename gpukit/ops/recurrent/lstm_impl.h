@@ -29,7 +29,7 @@ void lstm(const LstmCall& call);
 struct LstmForm {
   int blocks, threads, held;  // of a cluster, of a block; groups of k in registers
 };
-inline constexpr LstmForm kLstmForms[] = {{8, 256, 4}, {16, 256, 4}, {8, 512, 1}, {16, 512, 1}};
+inline constexpr LstmForm kLstmForms[] = {{1, 512, 1}, {8, 256, 4}, {16, 256, 4}, {8, 512, 1}, {16, 512, 1}};
 
 /// A layer by clusters.
 struct LstmPlan {

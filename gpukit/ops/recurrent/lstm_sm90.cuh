@@ -1,4 +1,4 @@
-// lstm_sm90: all steps of some items of the batch in one direction by one cluster, which keeps the recurrent weights.
+// lstm_sm90: all steps of some items of the batch in one direction by one block or cluster, which keeps the weights.
 // The grid is (clusters, directions). A block has `units` of the hidden units. Half a warp has two of them, its lanes
 // are the slices of their eight sums; weights of the first kHeld groups of k lie in its registers, of the next in
 // shared memory, and the rest is read anew in each step.

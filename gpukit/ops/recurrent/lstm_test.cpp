@@ -15,14 +15,21 @@ LstmParams layer(int64_t hidden, int64_t batch, int64_t directions = 1) {
   return p;
 }
 
-/// 16 clusters of 8 blocks, and 8 of 16, as a whole chip has.
+/// 128 blocks alone, 16 clusters of 8 and 8 of 16, as a whole chip has.
 std::optional<LstmPlan> plan(const LstmParams& p, int64_t weight_bytes = 4) {
   return plan_lstm(p, weight_bytes, [](int form) { return 128 / kLstmForms[form].blocks; });
 }
 
 TEST(LstmPlan, ChoosesByHidden) {
-  for (const auto& [hidden, form, units] :
-       {std::tuple{1, 0, 4}, {33, 0, 8}, {256, 0, 32}, {257, 1, 20}, {512, 1, 32}, {513, 3, 36}, {1024, 3, 64}}) {
+  for (const auto& [hidden, form, units] : {std::tuple{1, 0, 4},
+                                            {33, 0, 36},
+                                            {64, 0, 64},
+                                            {65, 1, 12},
+                                            {256, 1, 32},
+                                            {257, 2, 20},
+                                            {512, 2, 32},
+                                            {513, 4, 36},
+                                            {1024, 4, 64}}) {
     const auto p = plan(layer(hidden, 1));
     ASSERT_TRUE(p) << hidden;
     EXPECT_EQ(p->form, form) << hidden;
@@ -37,7 +44,8 @@ TEST(LstmPlan, ChoosesByHidden) {
 
 TEST(LstmPlan, TakesWhatTheSessionCanRun) {
   const auto small = [](int form) { return kLstmForms[form].blocks == 8 ? 2 : 0; };
-  EXPECT_EQ(plan_lstm(layer(512, 1), 4, small)->form, 2);
+  EXPECT_EQ(plan_lstm(layer(512, 1), 4, small)->form, 3);
+  EXPECT_EQ(plan_lstm(layer(8, 1), 4, small)->form, 1);
   EXPECT_EQ(plan_lstm(layer(256, 5), 4, small)->share.items, 3);
   EXPECT_FALSE(plan_lstm(layer(513, 1), 4, small));
   EXPECT_FALSE(plan_lstm(layer(8, 1), 4, [](int) { return 0; }));
