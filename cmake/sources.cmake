@@ -23,6 +23,19 @@ function(gpukit_build_small)
   endforeach()
 endfunction()
 
+# Loops of the CPU backend: where errno and floating-point traps do not matter, calls and choices become wide registers.
+# Values stay as they are.
+function(gpukit_build_wide)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+    return()
+  endif()
+  foreach(source ${ARGN})
+    if(source MATCHES "/gpukit/ops/(elementwise|reduce|softmax|norm|common)/[a-z_]*_(cpu|loops)\\.cpp$")
+      set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "-fno-math-errno;-fno-trapping-math")
+    endif()
+  endforeach()
+endfunction()
+
 # Bindings: lowest layer first, so that a signature finds the types it names already registered.
 function(gpukit_bindings result)
   set(bindings "")

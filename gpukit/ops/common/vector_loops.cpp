@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 
-#include "gpukit/base/fork.h"
 #include "gpukit/ops/common/levels.h"
 
 namespace gpukit::cpu {
@@ -133,17 +132,7 @@ constexpr std::array kLevels = {Plain::loops()};
 #undef GPUKIT_LOOPS
 
 /// How many of kLevels this processor has.
-size_t count_levels() {
-#ifdef GPUKIT_X86_LEVELS
-  static const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  static const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  return avx512 ? 3 : avx2 ? 2 : 1;
-#else
-  return 1;
-#endif
-}
-[[maybe_unused]] const bool g_counted_at_load = made_at_load<count_levels>();
+size_t count_levels() { return static_cast<size_t>(kVectorLevel) + 1; }
 
 }  // namespace
 

@@ -12,7 +12,7 @@ struct Element {
 
 template <typename F, typename T>
 void run(const char* name, const Array& out, const ElementInput& a, const ElementInput& b) {
-  map_rows(name, out, {a, b}, map2_row<Element<F, T>, bool, T, T>);
+  map_rows(name, out, {a, b}, wide2_row<Element<F, T>, bool, T, T>);
 }
 
 template <typename T>

@@ -21,7 +21,7 @@ struct Element<NextAfter, bfloat16> {
 
 template <typename F, typename T>
 void run(const char* name, const Array& out, const ElementInput& a, const ElementInput& b) {
-  map_rows(name, out, {a, b}, map2_row<Element<F, T>, T, T, T>);
+  map_rows(name, out, {a, b}, wide2_row<Element<F, T>, T, T, T>);
 }
 
 template <typename T>
@@ -33,14 +33,8 @@ void run_float(BinaryOp op, const Array& out, const ElementInput& a, const Eleme
     case BinaryOp::divide: return run<Divide, T>("divide", out, a, b);
     case BinaryOp::minimum: return run<Minimum, T>("minimum", out, a, b);
     case BinaryOp::maximum: return run<Maximum, T>("maximum", out, a, b);
-    case BinaryOp::remainder: return run<Remainder, T>("remainder", out, a, b);
-    case BinaryOp::floor_divide: return run<FloorDivide, T>("floor_divide", out, a, b);
-    case BinaryOp::power: return run<Power, T>("power", out, a, b);
-    case BinaryOp::atan2: return run<Atan2, T>("atan2", out, a, b);
-    case BinaryOp::hypot: return run<Hypot, T>("hypot", out, a, b);
     case BinaryOp::copysign: return run<CopySign, T>("copysign", out, a, b);
-    case BinaryOp::logaddexp: return run<LogAddExp, T>("logaddexp", out, a, b);
-    default: return run<NextAfter, T>("nextafter", out, a, b);
+    default: return map_rows("nextafter", out, {a, b}, map2_row<Element<NextAfter, T>, T, T, T>);
   }
 }
 
@@ -57,6 +51,7 @@ void run_complex(BinaryOp op, const Array& out, const ElementInput& a, const Ele
 }  // namespace
 
 void binary_real(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b) {
+  if (binary_math(op, dtype, out, a, b)) return;
   visit_floating(dtype, [&]<typename T>() { run_float<T>(op, out, a, b); });
 }
 

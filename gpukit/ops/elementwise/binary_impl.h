@@ -15,6 +15,9 @@ void binary_integer(BinaryOp op, DType dtype, const Array& out, const ElementInp
 void binary_real(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b);
 void binary_compare(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b);
 void binary_bitwise(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b);
+void binary_division(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b);
+/// Floats: false for a function that is not its.
+bool binary_math(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b);
 /// complex_math.cuh's.
 void complex_power(const Array& out, const ElementInput& a, const ElementInput& b);
 }  // namespace cpu

@@ -12,7 +12,7 @@ struct Element {
 
 template <typename F, typename T>
 void run(const char* name, const Array& out, const ElementInput& a, const ElementInput& b) {
-  map_rows(name, out, {a, b}, map2_row<Element<F, T>, T, T, T>);
+  map_rows(name, out, {a, b}, wide2_row<Element<F, T>, T, T, T>);
 }
 
 /// Functions whose bits depend on the sign.
@@ -21,9 +21,7 @@ void run_signed(BinaryOp op, const Array& out, const ElementInput& a, const Elem
   switch (op) {
     case BinaryOp::minimum: return run<Minimum, T>("minimum", out, a, b);
     case BinaryOp::maximum: return run<Maximum, T>("maximum", out, a, b);
-    case BinaryOp::remainder: return run<Remainder, T>("remainder", out, a, b);
-    case BinaryOp::floor_divide: return run<FloorDivide, T>("floor_divide", out, a, b);
-    default: return run<Power, T>("power", out, a, b);
+    default: return map_rows("power", out, {a, b}, map2_row<Element<Power, T>, T, T, T>);
   }
 }
 
@@ -56,6 +54,7 @@ void binary_bitwise(BinaryOp op, DType dtype, const Array& out, const ElementInp
 
 void binary_integer(BinaryOp op, DType dtype, const Array& out, const ElementInput& a, const ElementInput& b) {
   if (op <= BinaryOp::multiply) return binary_bitwise(op, dtype, out, a, b);
+  if (op == BinaryOp::remainder || op == BinaryOp::floor_divide) return binary_division(op, dtype, out, a, b);
   switch (dtype) {
     case DType::int8: return run_signed<int8_t>(op, out, a, b);
     case DType::int16: return run_signed<int16_t>(op, out, a, b);

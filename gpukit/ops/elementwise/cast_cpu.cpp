@@ -10,6 +10,11 @@ struct Converted {
   static To of(From x) { return convert<To>(x); }
 };
 
+/// Of these both are worth code for each kind of register.
+template <typename T>
+inline constexpr bool kWide = std::is_same_v<T, bool> || std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t> ||
+                              std::is_same_v<T, float> || std::is_same_v<T, double>;
+
 /// Calls f.operator()<T>() with the element type of `dtype`; complex numbers as gpukit::complex.
 template <typename F>
 auto visit(DType dtype, F&& f) {
@@ -42,6 +47,8 @@ void cast(const Array& out, const Array& a) {
       // A complex number has no single real value: cast.cpp refuses it.
       if constexpr (NumberTraits<From>::kComplex && !NumberTraits<To>::kComplex && !NumberTraits<To>::kBool)
         return nullptr;
+      else if constexpr (kWide<To> && kWide<From>)
+        return wide1_row<Converted<To, From>, To, From>;
       else
         return map1_row<Converted<To, From>, To, From>;
     });

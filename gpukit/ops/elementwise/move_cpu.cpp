@@ -32,12 +32,12 @@ void with_width(int width, F&& f) {
 }  // namespace
 
 void move(const Array& out, const ElementInput& a) {
-  with_width(itemsize(out.dtype()), [&]<typename T>() { map_rows("copy", out, {a}, map1_row<Same<T>, T, T>); });
+  with_width(itemsize(out.dtype()), [&]<typename T>() { map_rows("copy", out, {a}, wide1_row<Same<T>, T, T>); });
 }
 
 void select(const Array& out, const Array& cond, const ElementInput& a, const ElementInput& b) {
   with_width(itemsize(out.dtype()), [&]<typename T>() {
-    map_rows("where", out, {{&cond, {}}, a, b}, map3_row<Select<T>, T, uint8_t, T, T>);
+    map_rows("where", out, {{&cond, {}}, a, b}, wide3_row<Select<T>, T, uint8_t, T, T>);
   });
 }
 

@@ -1,78 +1,96 @@
 #include <cmath>
 
-#include "gpukit/ops/common/nonlinear.h"
+#include "gpukit/ops/elementwise/math_rows.h"
 #include "gpukit/ops/elementwise/unary_impl.h"
 
 namespace gpukit::cpu {
 
 namespace {
 
-/// f(x) of a compute type R, for elements of T.
-template <template <typename> typename F, typename T>
-struct Element {
-  static T of(T x) { return store<T>(F<compute_t<T>>::of(load(x))); }
-};
-
-#define GPUKIT_MATH(Name, value)       \
-  template <typename R>                \
-  struct Name {                        \
-    static R of(R x) { return value; } \
+#define GPUKIT_MATH(Name, value)                      \
+  struct Name {                                       \
+    template <typename P>                             \
+    GPUKIT_ALWAYS_INLINE static double of(double x) { \
+      return value;                                   \
+    }                                                 \
+  };
+#define GPUKIT_ANGLE(Name, value, beyond)                              \
+  struct Name {                                                        \
+    static constexpr double kMost = vector::kMostAngle;                \
+    template <typename P>                                              \
+    GPUKIT_ALWAYS_INLINE static double of(double x) {                  \
+      return value;                                                    \
+    }                                                                  \
+    GPUKIT_NEVER_INLINE static double far(double x) { return beyond; } \
   };
 
-GPUKIT_MATH(Exp, std::exp(x))
-GPUKIT_MATH(Expm1, std::expm1(x))
-GPUKIT_MATH(Log, std::log(x))
-GPUKIT_MATH(Log1p, std::log1p(x))
-GPUKIT_MATH(Log2, std::log2(x))
-GPUKIT_MATH(Log10, std::log10(x))
-GPUKIT_MATH(Sqrt, std::sqrt(x))
-GPUKIT_MATH(Rsqrt, R(1) / std::sqrt(x))
-GPUKIT_MATH(Sigmoid, R(1) / (R(1) + std::exp(-x)))
-GPUKIT_MATH(Silu, silu_of(x))
-GPUKIT_MATH(Gelu, gelu_of(x))
-GPUKIT_MATH(Tanh, std::tanh(x))
-GPUKIT_MATH(Erf, std::erf(x))
-GPUKIT_MATH(Sin, std::sin(x))
-GPUKIT_MATH(Cos, std::cos(x))
-GPUKIT_MATH(Tan, std::tan(x))
-GPUKIT_MATH(Asin, std::asin(x))
-GPUKIT_MATH(Acos, std::acos(x))
-GPUKIT_MATH(Atan, std::atan(x))
-GPUKIT_MATH(Sinh, std::sinh(x))
-GPUKIT_MATH(Cosh, std::cosh(x))
-GPUKIT_MATH(Asinh, std::asinh(x))
-GPUKIT_MATH(Acosh, std::acosh(x))
-GPUKIT_MATH(Atanh, std::atanh(x))
+GPUKIT_MATH(Exp, vector::exp_of<P>(x))
+GPUKIT_MATH(Expm1, vector::expm1_of<P>(x))
+GPUKIT_MATH(Log, vector::log_of<P>(x))
+GPUKIT_MATH(Log1p, vector::log1p_of<P>(x))
+GPUKIT_MATH(Log2, vector::log2_of<P>(x))
+GPUKIT_MATH(Log10, vector::log10_of<P>(x))
+GPUKIT_MATH(Sigmoid, vector::sigmoid_of<P>(x))
+// Whose exponential has infinity, so that all of them give NaN at minus infinity.
+GPUKIT_MATH(Silu, x / (1.0 + vector::exp_of<vector::Full>(-x)))
+GPUKIT_MATH(Gelu,
+            x / (1.0 + vector::exp_of<vector::Full>(-(x * std::fma(x * x, 0.07135481627260025, 1.5957691216057308)))))
+GPUKIT_MATH(Tanh, vector::tanh_of<P>(x))
+GPUKIT_ANGLE(Sin, vector::sin_of<P>(x), std::sin(x))
+GPUKIT_ANGLE(Cos, vector::cos_of<P>(x), std::cos(x))
+GPUKIT_ANGLE(Tan, vector::tan_of<P>(x), std::tan(x))
+GPUKIT_MATH(Asin, vector::asin_of<P>(x))
+GPUKIT_MATH(Acos, vector::acos_of<P>(x))
+GPUKIT_MATH(Atan, vector::atan_of<P>(x))
+GPUKIT_MATH(Sinh, vector::sinh_of<P>(x))
+GPUKIT_MATH(Cosh, vector::cosh_of<P>(x))
+GPUKIT_MATH(Asinh, vector::asinh_of<P>(x))
+GPUKIT_MATH(Acosh, vector::acosh_of<P>(x))
+GPUKIT_MATH(Atanh, vector::atanh_of<P>(x))
 #undef GPUKIT_MATH
+#undef GPUKIT_ANGLE
+
+template <typename T>
+struct Sqrt {
+  static T of(T x) { return store<T>(std::sqrt(load(x))); }
+};
+template <typename T>
+struct Rsqrt {
+  static T of(T x) { return store<T>(compute_t<T>(1) / std::sqrt(load(x))); }
+};
+template <typename T>
+struct Erf {
+  static T of(T x) { return store<T>(std::erf(load(x))); }
+};
 
 template <typename T>
 void run(UnaryOp op, const Array& out, const Array& a) {
   auto with = [&](const char* name, RowFunction row) { map_rows(name, out, {{&a, {}}}, row); };
   switch (op) {
-    case UnaryOp::exp: return with("exp", map1_row<Element<Exp, T>, T, T>);
-    case UnaryOp::expm1: return with("expm1", map1_row<Element<Expm1, T>, T, T>);
-    case UnaryOp::log: return with("log", map1_row<Element<Log, T>, T, T>);
-    case UnaryOp::log1p: return with("log1p", map1_row<Element<Log1p, T>, T, T>);
-    case UnaryOp::log2: return with("log2", map1_row<Element<Log2, T>, T, T>);
-    case UnaryOp::log10: return with("log10", map1_row<Element<Log10, T>, T, T>);
-    case UnaryOp::sqrt: return with("sqrt", map1_row<Element<Sqrt, T>, T, T>);
-    case UnaryOp::rsqrt: return with("rsqrt", map1_row<Element<Rsqrt, T>, T, T>);
-    case UnaryOp::sigmoid: return with("sigmoid", map1_row<Element<Sigmoid, T>, T, T>);
-    case UnaryOp::silu: return with("silu", map1_row<Element<Silu, T>, T, T>);
-    case UnaryOp::gelu: return with("gelu", map1_row<Element<Gelu, T>, T, T>);
-    case UnaryOp::tanh: return with("tanh", map1_row<Element<Tanh, T>, T, T>);
-    case UnaryOp::erf: return with("erf", map1_row<Element<Erf, T>, T, T>);
-    case UnaryOp::sin: return with("sin", map1_row<Element<Sin, T>, T, T>);
-    case UnaryOp::cos: return with("cos", map1_row<Element<Cos, T>, T, T>);
-    case UnaryOp::tan: return with("tan", map1_row<Element<Tan, T>, T, T>);
-    case UnaryOp::asin: return with("asin", map1_row<Element<Asin, T>, T, T>);
-    case UnaryOp::acos: return with("acos", map1_row<Element<Acos, T>, T, T>);
-    case UnaryOp::atan: return with("atan", map1_row<Element<Atan, T>, T, T>);
-    case UnaryOp::sinh: return with("sinh", map1_row<Element<Sinh, T>, T, T>);
-    case UnaryOp::cosh: return with("cosh", map1_row<Element<Cosh, T>, T, T>);
-    case UnaryOp::asinh: return with("asinh", map1_row<Element<Asinh, T>, T, T>);
-    case UnaryOp::acosh: return with("acosh", map1_row<Element<Acosh, T>, T, T>);
-    default: return with("atanh", map1_row<Element<Atanh, T>, T, T>);
+    case UnaryOp::exp: return with("exp", math1_row<Exp, T>);
+    case UnaryOp::expm1: return with("expm1", math1_row<Expm1, T>);
+    case UnaryOp::log: return with("log", math1_row<Log, T>);
+    case UnaryOp::log1p: return with("log1p", math1_row<Log1p, T>);
+    case UnaryOp::log2: return with("log2", math1_row<Log2, T>);
+    case UnaryOp::log10: return with("log10", math1_row<Log10, T>);
+    case UnaryOp::sqrt: return with("sqrt", wide1_row<Sqrt<T>, T, T>);
+    case UnaryOp::rsqrt: return with("rsqrt", wide1_row<Rsqrt<T>, T, T>);
+    case UnaryOp::sigmoid: return with("sigmoid", math1_row<Sigmoid, T>);
+    case UnaryOp::silu: return with("silu", math1_row<Silu, T>);
+    case UnaryOp::gelu: return with("gelu", math1_row<Gelu, T>);
+    case UnaryOp::tanh: return with("tanh", math1_row<Tanh, T>);
+    case UnaryOp::erf: return with("erf", map1_row<Erf<T>, T, T>);
+    case UnaryOp::sin: return with("sin", math1_row<Sin, T>);
+    case UnaryOp::cos: return with("cos", math1_row<Cos, T>);
+    case UnaryOp::tan: return with("tan", math1_row<Tan, T>);
+    case UnaryOp::asin: return with("asin", math1_row<Asin, T>);
+    case UnaryOp::acos: return with("acos", math1_row<Acos, T>);
+    case UnaryOp::atan: return with("atan", math1_row<Atan, T>);
+    case UnaryOp::sinh: return with("sinh", math1_row<Sinh, T>);
+    case UnaryOp::cosh: return with("cosh", math1_row<Cosh, T>);
+    case UnaryOp::asinh: return with("asinh", math1_row<Asinh, T>);
+    case UnaryOp::acosh: return with("acosh", math1_row<Acosh, T>);
+    default: return with("atanh", math1_row<Atanh, T>);
   }
 }
 

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "gpukit/ops/common/cpu.h"
+#include "gpukit/ops/common/levels.h"
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/norm/norm.h"
 #include "gpukit/ops/reduce/row_sum.h"
@@ -17,29 +18,51 @@ struct Rows {
   int64_t out_step, step, gamma_step, beta_step, width;
 };
 
-template <typename T>
-void rmsnorm_row(const Rows<T>& r, compute_t<T> eps) {
-  using C = compute_t<T>;
-  auto at = [&](int64_t i) { return load(r.x[i * r.step]); };
-  const C squares = row_sum<C>(r.width, [&](int64_t i) { return at(i) * at(i); });
-  const C scale = C(1) / std::sqrt(squares / C(r.width) + eps);
-  for (int64_t i = 0; i < r.width; ++i) {
-    const C v = at(i) * scale;
-    r.out[i * r.out_step] = store<T>(r.gamma == nullptr ? v : v * load(r.gamma[i * r.gamma_step]));
+/// kDense: all steps are 1.
+template <typename T, bool kDense>
+struct RmsNormRow {
+  GPUKIT_ALWAYS_INLINE static void run(const Rows<T>* row, compute_t<T> eps) {
+    using C = compute_t<T>;
+    const Rows<T> r = *row;
+    const int64_t step = kDense ? 1 : r.step, out_step = kDense ? 1 : r.out_step,
+                  gamma_step = kDense ? 1 : r.gamma_step;
+    auto at = [&](int64_t i) { return load(r.x[i * step]); };
+    const C squares = row_sum<C>(r.width, [&](int64_t i) { return at(i) * at(i); });
+    const C scale = C(1) / std::sqrt(squares / C(r.width) + eps);
+    if (r.gamma == nullptr)
+      for (int64_t i = 0; i < r.width; ++i) r.out[i * out_step] = store<T>(at(i) * scale);
+    else
+      for (int64_t i = 0; i < r.width; ++i)
+        r.out[i * out_step] = store<T>(at(i) * scale * load(r.gamma[i * gamma_step]));
   }
-}
+};
 
-template <typename T>
-void layernorm_row(const Rows<T>& r, compute_t<T> eps) {
-  using C = compute_t<T>;
-  auto at = [&](int64_t i) { return load(r.x[i * r.step]); };
-  const C mean = row_sum<C>(r.width, at) / C(r.width);
-  const C squares = row_sum<C>(r.width, [&](int64_t i) { return (at(i) - mean) * (at(i) - mean); });
-  const C scale = C(1) / std::sqrt(squares / C(r.width) + eps);
-  for (int64_t i = 0; i < r.width; ++i) {
-    const C v = (at(i) - mean) * scale;
-    r.out[i * r.out_step] = store<T>(std::fma(v, load(r.gamma[i * r.gamma_step]), load(r.beta[i * r.beta_step])));
+template <typename T, bool kDense>
+struct LayerNormRow {
+  GPUKIT_ALWAYS_INLINE static void run(const Rows<T>* row, compute_t<T> eps) {
+    using C = compute_t<T>;
+    const Rows<T> r = *row;
+    const int64_t step = kDense ? 1 : r.step, out_step = kDense ? 1 : r.out_step,
+                  gamma_step = kDense ? 1 : r.gamma_step, beta_step = kDense ? 1 : r.beta_step;
+    auto at = [&](int64_t i) { return load(r.x[i * step]); };
+    const C mean = row_sum<C>(r.width, at) / C(r.width);
+    const C squares = row_sum<C>(r.width, [&](int64_t i) { return (at(i) - mean) * (at(i) - mean); });
+    const C scale = C(1) / std::sqrt(squares / C(r.width) + eps);
+    for (int64_t i = 0; i < r.width; ++i) {
+      const C v = (at(i) - mean) * scale;
+      r.out[i * out_step] = store<T>(std::fma(v, load(r.gamma[i * gamma_step]), load(r.beta[i * beta_step])));
+    }
   }
+};
+
+template <template <typename, bool> typename Loop, typename T>
+void run_row(const Rows<T>& r, double eps) {
+  const bool dense = r.out_step == 1 && r.step == 1 && (r.gamma == nullptr || r.gamma_step == 1) &&
+                     (r.beta == nullptr || r.beta_step == 1);
+  if (dense)
+    run_wide<Loop<T, true>>(&r, static_cast<compute_t<T>>(eps));
+  else
+    run_wide<Loop<T, false>>(&r, static_cast<compute_t<T>>(eps));
 }
 
 }  // namespace
@@ -71,9 +94,9 @@ void normalize(const Array& out, const Array& input, const Array* gamma, const A
                                             beta_step,
                                             p.width};
                             if (shifted)
-                              layernorm_row(r, static_cast<compute_t<T>>(eps));
+                              run_row<LayerNormRow>(r, eps);
                             else
-                              rmsnorm_row(r, static_cast<compute_t<T>>(eps));
+                              run_row<RmsNormRow>(r, eps);
                           }
                         });
                       });
