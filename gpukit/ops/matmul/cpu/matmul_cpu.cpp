@@ -5,6 +5,7 @@
 
 #include "gpukit/base/fork.h"
 #include "gpukit/ops/common/cpu.h"
+#include "gpukit/ops/matmul/cpu/complex_matmul.h"
 #include "gpukit/ops/matmul/cpu/matmul_loops.h"
 #include "gpukit/ops/matmul/matmul_impl.h"
 #include "gpukit/runtime/launch_gate.h"
@@ -216,6 +217,7 @@ void set_matmul_low_memory(bool low) { g_low_memory.store(low, std::memory_order
 
 void matmul(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem) {
   const bool wide = out.dtype() != a.dtype();
+  if (is_complex(a.dtype()) && complex_matmul(out, a, b, space)) return;
   visit_arithmetic(a.dtype(), [&]<typename T>() {
     if constexpr (std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>) {
       // Wrapping around makes no difference between signed and unsigned.
