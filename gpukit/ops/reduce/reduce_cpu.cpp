@@ -62,6 +62,11 @@ struct Sum {
     else
       return a + b;
   }
+  GPUKIT_ALWAYS_INLINE void add_dense(Acc& acc, const T* x, int64_t, int64_t n, bool first) const requires kExact<T> {
+    uint64_t total = first ? 0 : static_cast<uint64_t>(acc);
+    for (int64_t i = 0; i < n; ++i) total += static_cast<uint64_t>(static_cast<Acc>(cpu::load(x[i])));
+    acc = static_cast<Acc>(total);
+  }
   void finish(void* out, int64_t at, Acc v) const {
     if (!mean) return put<T>(out, at, v);
     if constexpr (kExact<T>)
@@ -78,6 +83,11 @@ struct Prod {
   static constexpr bool kAnyOrder = kExact<T>;
   Acc load(T x, int64_t) const { return static_cast<Acc>(cpu::load(x)); }
   static Acc merge(Acc a, Acc b) { return multiply(a, b); }
+  GPUKIT_ALWAYS_INLINE void add_dense(Acc& acc, const T* x, int64_t, int64_t n, bool first) const requires kExact<T> {
+    uint64_t product = first ? 1 : static_cast<uint64_t>(acc);
+    for (int64_t i = 0; i < n; ++i) product *= static_cast<uint64_t>(static_cast<Acc>(cpu::load(x[i])));
+    acc = static_cast<Acc>(product);
+  }
   void finish(void* out, int64_t at, Acc v) const { put<T>(out, at, v); }
 };
 
@@ -102,6 +112,28 @@ struct Variance {
       return {a.count + b.count, (a.mean + b.mean) * Real(0.5), a.m2 + b.m2 + d * d * (a.count * Real(0.5))};
     const Real n = a.count + b.count;
     return {n, (a.count * a.mean + b.count * b.mean) / n, a.m2 + b.m2 + d * d * (a.count * b.count / n)};
+  }
+  /// The nodes of a level are of one size: their means and deviations lie apart, which registers like.
+  GPUKIT_ALWAYS_INLINE Acc whole_leaf(const T* x) const {
+    alignas(64) Real mean[2][kLeaf / 2], m2[2][kLeaf / 2];
+    for (int j = 0; j < kLeaf / 2; ++j) {
+      const Real a = static_cast<Real>(cpu::load(x[2 * j])), b = static_cast<Real>(cpu::load(x[2 * j + 1])), d = b - a;
+      mean[0][j] = (a + b) * Real(0.5);
+      m2[0][j] = d * d * Real(0.5);
+    }
+    int side = 0;
+    for (int pairs = kLeaf / 4; pairs > 0; pairs /= 2, side ^= 1) {
+      const Real half_count = static_cast<Real>(kLeaf / 4 / pairs);
+      const Real *from = mean[side], *from2 = m2[side];
+      Real *to = mean[side ^ 1], *to2 = m2[side ^ 1];
+#pragma GCC ivdep
+      for (int j = 0; j < pairs; ++j) {
+        const Real d = from[2 * j + 1] - from[2 * j];
+        to[j] = (from[2 * j] + from[2 * j + 1]) * Real(0.5);
+        to2[j] = from2[2 * j] + from2[2 * j + 1] + d * d * half_count;
+      }
+    }
+    return {Real(kLeaf), mean[side][0], m2[side][0]};
   }
   void finish(void* out, int64_t at, Acc v) const {
     double value = static_cast<double>(v.m2) / divisor;

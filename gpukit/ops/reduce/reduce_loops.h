@@ -1,13 +1,16 @@
 // CPU loops of the reductions: the tree of reduce.h over rows and columns of any strides.
 //
 // An Op has `Element`, `Acc`, `load(element, index)`, static `merge(earlier, later)`, `finish(out, offset, acc)` and
-// `kAnyOrder`: merge is associative, so a plain loop gives what the tree gives.
+// `kAnyOrder`: merge is associative, so a plain loop gives what the tree gives. It may have `whole_leaf(x)`, the tree
+// over kLeaf neighbours, `add_dense(acc, x, begin, n, first)`, which merges n neighbours into acc or begins it, or
+// `walk_columns(x, stride, first, last, columns, accs)`.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include "gpukit/base/thread_pool.h"
+#include "gpukit/ops/common/levels.h"
 #include "gpukit/ops/reduce/reduce_plan.h"
 #include "gpukit/runtime/launch_gate.h"
 
@@ -103,14 +106,66 @@ typename Op::Acc leaf(const Op& op, const typename Op::Element* row, const Reduc
   return tree<Op>(space[0], space[1], n);
 }
 
+/// kLeaf neighbours by the tree. Each level has a fixed size, which becomes wide registers.
+template <typename Op>
+struct WholeLeaf {
+  using Acc = typename Op::Acc;
+  template <int kPairs>
+  GPUKIT_ALWAYS_INLINE static Acc level(Acc* v, Acc* other) {
+    for (int j = 0; j < kPairs; ++j) other[j] = Op::merge(v[2 * j], v[2 * j + 1]);
+    if constexpr (kPairs == 1)
+      return other[0];
+    else
+      return level<kPairs / 2>(other, v);
+  }
+  GPUKIT_ALWAYS_INLINE static void run(const Op* op, const typename Op::Element* x, int64_t begin, Acc* out) {
+    if constexpr (requires { op->whole_leaf(x); }) {
+      *out = op->whole_leaf(x);
+    } else {
+      alignas(64) Acc v[kLeaf / 2];
+      alignas(64) Acc other[kLeaf / 4];
+      for (int j = 0; j < kLeaf / 2; ++j)
+        v[j] = Op::merge(op->load(x[2 * j], begin + 2 * j), op->load(x[2 * j + 1], begin + 2 * j + 1));
+      *out = level<kLeaf / 4>(v, other);
+    }
+  }
+};
+template <typename Op>
+struct AddDense {
+  GPUKIT_ALWAYS_INLINE static void run(const Op* op, typename Op::Acc* acc, const typename Op::Element* x,
+                                       int64_t begin, int64_t n, bool first) {
+    op->add_dense(*acc, x, begin, n, first);
+  }
+};
+inline constexpr int64_t kDenseChunk = 4096;
+
 /// Elements [begin, end) of one row; begin is a multiple of a power of two that is at least the distance to end.
 template <typename Op>
 typename Op::Acc row_tree(const Op& op, const typename Op::Element* row, const ReduceLayout& layout, int64_t begin,
                           int64_t end) {
-  if (end - begin <= kLeaf) return leaf(op, row, layout, begin, end - begin);
-  Pending<typename Op::Acc, decltype(&Op::merge)> pending(&Op::merge);
+  using Acc = typename Op::Acc;
+  const bool dense = layout.reduced_rank == 1 && layout.reduced[0].in == 1;
+  if constexpr (requires(Acc & acc) { op.add_dense(acc, row, begin, end, true); }) {
+    if (dense) {
+      Acc acc;
+      for (int64_t i = begin; i < end; i += kDenseChunk) {
+        run_wide<AddDense<Op>>(&op, &acc, row + i, i, std::min(kDenseChunk, end - i), i == begin);
+        if ((i & (kLook - 1)) == 0 && !work_wanted()) break;
+      }
+      return acc;
+    }
+  }
+  if (end - begin < kLeaf) return leaf(op, row, layout, begin, end - begin);
+  const auto merge = [](const Acc& a, const Acc& b) { return Op::merge(a, b); };
+  Pending<Acc, decltype(merge)> pending(merge);
   for (int64_t i = begin; i < end; i += kLeaf) {
-    pending.push(leaf(op, row, layout, i, std::min<int64_t>(kLeaf, end - i)));
+    if (dense && end - i >= kLeaf) {
+      Acc v;
+      run_wide<WholeLeaf<Op>>(&op, row + i, i, &v);
+      pending.push(v);
+    } else {
+      pending.push(leaf(op, row, layout, i, std::min<int64_t>(kLeaf, end - i)));
+    }
     if ((i & (kLook - 1)) == 0 && !work_wanted()) break;
   }
   return pending.result();
@@ -189,6 +244,18 @@ Tile<Op> tile_tree(const T* x, int64_t stride, int64_t first, int64_t last, int 
   return v;
 }
 
+template <typename Op>
+struct TileLoop {
+  GPUKIT_ALWAYS_INLINE static void run(const Op* op, const typename Op::Element* x, int64_t stride, int64_t first,
+                                       int64_t last, int columns, Tile<Op>* out) {
+    if constexpr (requires { op->walk_columns(x, stride, first, last, columns, out->column); })
+      op->walk_columns(x, stride, first, last, columns, out->column);
+    else
+      *out = tile_tree<Op>(x, stride, first, last, columns,
+                           [op](const typename Op::Element& v, int64_t row, int) { return op->load(v, row); });
+  }
+};
+
 /// One reduced axis, and the last kept axis is contiguous.
 template <typename Op>
 void reduce_columns(const Op& op, void* out, const typename Op::Element* x, const ReduceLayout& layout) {
@@ -196,7 +263,11 @@ void reduce_columns(const Op& op, void* out, const typename Op::Element* x, cons
   const int64_t stride = layout.reduced[0].in;
   const int64_t tiles = ceil_div(across.size, kTile);
   const int64_t tasks = layout.outputs / across.size * tiles;
-  auto load = [&op](const typename Op::Element& x, int64_t row, int) { return op.load(x, row); };
+  auto walk = [&op, stride](const typename Op::Element* p, int64_t first, int64_t end, int columns) {
+    Tile<Op> v;
+    run_wide<TileLoop<Op>>(&op, p, stride, first, end, columns, &v);
+    return v;
+  };
   auto visit = [&](int64_t task, auto&& make) {
     const int64_t column = task % tiles * kTile;
     const int64_t output = task / tiles * across.size + column;
@@ -208,9 +279,7 @@ void reduce_columns(const Op& op, void* out, const typename Op::Element* x, cons
   if (tasks >= 8 || layout.length <= kPiece / kTile) {
     parallel_for(tasks, std::max<int64_t>(1, kPiece / kTile / layout.length), [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task)
-        visit(task, [&](const typename Op::Element* p, int columns) {
-          return tile_tree<Op>(p, stride, 0, layout.length, columns, load);
-        });
+        visit(task, [&](const typename Op::Element* p, int columns) { return walk(p, 0, layout.length, columns); });
     });
     return;
   }
@@ -221,7 +290,7 @@ void reduce_columns(const Op& op, void* out, const typename Op::Element* x, cons
       Tile<Op> nodes[2][kTilePieces];
       parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
-          nodes[0][i] = tile_tree<Op>(p, stride, i * piece, std::min(layout.length, (i + 1) * piece), columns, load);
+          nodes[0][i] = walk(p, i * piece, std::min(layout.length, (i + 1) * piece), columns);
       });
       struct Whole {
         using Acc = Tile<Op>;
