@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "gpukit/base/thread_pool.h"
+#include "gpukit/ops/common/levels.h"
 #include "gpukit/ops/indexing/indexed_move.h"
 #include "gpukit/runtime/fault.h"
 #include "gpukit/runtime/launch_gate.h"
@@ -152,12 +153,62 @@ void walk(const Loop& loop, int axis, void* const* indices, Offsets at, int64_t 
   }
 }
 
+/// `count` elements at one array of signed indices, in chunks: all indices of one are checked, then none. Gives how
+/// many were read before a chunk with a bad index.
+template <typename T, typename I>
+struct TakeRun {
+  static constexpr int64_t kChunk = 256;
+  GPUKIT_ALWAYS_INLINE static void run(T* out, int64_t out_step, const T* x, int64_t x_step, int64_t stride,
+                                       const I* index, int64_t index_step, int64_t size, int64_t count, int64_t* done) {
+    alignas(64) int64_t places[kChunk];
+    int64_t i = 0;
+    while (i < count) {
+      const int64_t n = count - i < kChunk ? count - i : kChunk;
+      uint64_t bad = 0;
+      for (int64_t j = 0; j < n; ++j) {
+        const int64_t value = index[(i + j) * index_step], place = value + (value < 0 ? size : 0);
+        bad |= static_cast<uint64_t>(place) >= static_cast<uint64_t>(size) ? 1 : 0;
+        places[j] = place;
+      }
+      if (bad != 0) break;
+      if (out_step == 1 && x_step == 0 && stride == 1)
+        for (int64_t j = 0; j < n; ++j) out[i + j] = x[places[j]];
+      else
+        for (int64_t j = 0; j < n; ++j) out[(i + j) * out_step] = x[(i + j) * x_step + places[j] * stride];
+      i += n;
+    }
+    *done = i;
+  }
+};
+
+/// As much of a run as has one array of signed, good indices: how many elements.
+template <typename T>
+int64_t take_run(const Loop& loop, T* out, const T* x, void* const* indices, const Offsets& at, int64_t count) {
+  if (loop.num_indices != 1) return 0;
+  int64_t done = 0;
+  const int last = loop.last;
+  const auto run = [&]<typename I>(const I* index) {
+    run_wide<TakeRun<T, I>>(out + at.plain, loop.axes.plain_strides[last], x + at.indexed,
+                            loop.axes.indexed_strides[last], loop.axis_strides[0], index + at.index[0],
+                            loop.axes.index_strides[0][last], loop.axis_sizes[0], count, &done);
+  };
+  if (loop.kinds[0] == IndexKind::int32)
+    run(static_cast<const int32_t*>(indices[0]));
+  else if (loop.kinds[0] == IndexKind::int64)
+    run(static_cast<const int64_t*>(indices[0]));
+  return done;
+}
+
 template <typename T>
 void get_run(const Loop& loop, T* out, const T* x, void* const* indices, const Offsets& at, int64_t count) {
   const int last = loop.last;
   const int64_t plain_step = loop.axes.plain_strides[last], indexed_step = loop.axes.indexed_strides[last];
   if (!loop.by_rows) {
-    walk(loop, last, indices, at, count,
+    Offsets rest = at;
+    const int64_t done = take_run(loop, out, x, indices, at, count);
+    if (done == count) return;
+    rest.step(loop, last, done);
+    walk(loop, last, indices, rest, count - done,
          [&](int64_t to, int64_t from) { out[to] = from != kSkippedOffset ? x[from] : T{}; });
     return;
   }
