@@ -1,7 +1,8 @@
 """Measures the CPU backend against NumPy in the same process, in turns: `python bench/measure_cpu.py --out cpu.json`.
 
-Then a language model by two threads, against what they read; speech recognition and speech where PYGPUKIT_ASSETS names
-the folder of real weights. The file holds {name: {"value": ...}}; tools/measure_host.py puts it among the figures of the host.
+Then all operations by two threads (measure_cpu_ops.py), and a language model by two threads, against what they read; speech
+recognition and speech where PYGPUKIT_ASSETS names the folder of real weights. The file holds {name: {"value": ...}};
+tools/measure_host.py puts it among the figures of the host.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ def main() -> None:
     two = {**os.environ, "PYGPUKIT_NUM_THREADS": "2", "PYGPUKIT_DEVICE": "cpu"}
     language = subprocess.run(command, env=two, capture_output=True, text=True, check=True)
     figures["cpu_stories15m_share_of_read"] = json.loads(language.stdout)
+    operations = [sys.executable, str(Path(__file__).with_name("measure_cpu_ops.py"))]
+    figures.update(json.loads(subprocess.run(operations, env=two, stdout=subprocess.PIPE, text=True, check=True).stdout))
     if assets := os.environ.get("PYGPUKIT_ASSETS"):
         figures.update(measure_asr.cpu_figures(Path(assets), minutes=10))
         figures["cpu_tts"] = measure_tts.cpu_figure()

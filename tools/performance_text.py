@@ -50,6 +50,8 @@ GROUPS = [
     ("Determinism", "", "hashes"),
     ("Determinism", "graph_", ""),
     ("CPU backend: NumPy's time over ours", "cpu_", "_vs_numpy"),
+    ("CPU backend, families of operations: NumPy's time over ours", "cpu_", "_mean"),
+    ("CPU backend, families of operations: NumPy's time over ours", "cpu_", "_tenth"),
     ("Build and tests", "make_", ""),
     ("Build and tests", "wheel_", ""),
 ]
