@@ -22,7 +22,7 @@ GPUKIT_ALWAYS_INLINE bool beats(V later, V earlier, bool first_nan) {
 template <bool kLeast, typename T>
 GPUKIT_ALWAYS_INLINE bool extreme_of(const T* x, int64_t n, compute_t<T>* extreme) {
   using C = compute_t<T>;
-  constexpr int kLanes = 128 / sizeof(C);
+  constexpr int kLanes = 256 / sizeof(C);
   C lanes[kLanes];
   // Of the width of a lane, for registers.
   std::conditional_t<sizeof(C) == 8, uint64_t, uint32_t> unordered[kLanes] = {};
@@ -84,6 +84,19 @@ struct Extreme {
     else if (!std::is_integral_v<T> && v == Acc(0))
       v = cpu::load(x[first_place(x, n, v, false)]);  // the sign of the first zero
     acc = first ? v : merge(acc, v);
+  }
+  GPUKIT_ALWAYS_INLINE void walk_columns(const T* x, int64_t stride, int64_t first, int64_t last, int columns,
+                                         Acc* best) const {
+    const T* p = x + first * stride;
+    for (int c = 0; c < columns; ++c) best[c] = cpu::load(p[c]);
+    for (int64_t row = first + 1; row < last; ++row) {
+      p += stride;
+      for (int c = 0; c < columns; ++c) {
+        const Acc v = cpu::load(p[c]);
+        best[c] = beats<kLeast>(v, best[c], false) ? v : best[c];
+      }
+      if ((row & (kLook - 1)) == 0 && !work_wanted()) return;
+    }
   }
   void finish(void* out, int64_t at, Acc v) const { static_cast<T*>(out)[at] = store<T>(v); }
 };
