@@ -25,7 +25,7 @@ struct Plan {
   int64_t step_a, step_b, step_out;
 };
 
-Plan make_plan(const MatmulSpace& s, int64_t part_bytes) {
+Plan make_plan(const MatmulProblem& s, int64_t part_bytes) {
   const auto a = one_batch_stride(s, s.batch_a), b = one_batch_stride(s, s.batch_b),
              out = one_batch_stride(s, s.batch_out);
   Plan plan{1, s.batches == 1, s.a_k == 1, 0, 0, 0};
@@ -42,7 +42,7 @@ Plan make_plan(const MatmulSpace& s, int64_t part_bytes) {
 /// Rows [begin, end) of b written out.
 template <typename R>
 struct WriteOut {
-  GPUKIT_ALWAYS_INLINE static void run(R* to, const R* b, const MatmulSpace* s, int64_t begin, int64_t end) {
+  GPUKIT_ALWAYS_INLINE static void run(R* to, const R* b, const MatmulProblem* s, int64_t begin, int64_t end) {
     const int64_t n = s->n;
     for (int64_t k = begin; k < end; ++k) {
       R* const top = to + 4 * n * k;
@@ -73,7 +73,7 @@ struct WriteOut {
 template <typename R>
 struct OneRow {
   static constexpr int64_t kColumns = 128;
-  GPUKIT_ALWAYS_INLINE static void run(R* out, const R* a, const R* b, const MatmulSpace* s, int64_t begin,
+  GPUKIT_ALWAYS_INLINE static void run(R* out, const R* a, const R* b, const MatmulProblem* s, int64_t begin,
                                        int64_t end) {
     for (int64_t column = begin; column < end; column += kColumns) {
       const int64_t width = end - column < kColumns ? end - column : kColumns;
@@ -96,7 +96,7 @@ struct OneRow {
 };
 
 template <typename R>
-void few_rows(const MatmulSpace& s, R* out, const R* a, const R* b) {
+void few_rows(const MatmulProblem& s, R* out, const R* a, const R* b) {
   const int64_t grain = std::max<int64_t>(
       OneRow<R>::kColumns, kGrain / std::max<int64_t>(s.k, 1) / OneRow<R>::kColumns * OneRow<R>::kColumns);
   for (int64_t batch = 0; batch < s.batches; ++batch) {
@@ -111,7 +111,7 @@ void few_rows(const MatmulSpace& s, R* out, const R* a, const R* b) {
 
 /// `room` holds b written out, then rows of a, for a group.
 template <typename R>
-void by_floats(const MatmulSpace& s, const Plan& plan, R* out, const R* a, const R* b, R* room) {
+void by_floats(const MatmulProblem& s, const Plan& plan, R* out, const R* a, const R* b, R* room) {
   R* const rows = room + (plan.shared ? 1 : plan.group) * 4 * s.k * s.n;
   const int64_t b_grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, 4 * s.n));
   const int64_t a_grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, 2 * s.k));
@@ -139,7 +139,7 @@ void by_floats(const MatmulSpace& s, const Plan& plan, R* out, const R* a, const
           }
         }
       });
-    MatmulSpace real{};
+    MatmulProblem real{};
     real.m = s.m;
     real.n = 2 * s.n;
     real.k = 2 * s.k;
@@ -164,7 +164,7 @@ void by_floats(const MatmulSpace& s, const Plan& plan, R* out, const R* a, const
 }
 
 template <typename R>
-void submit(const Array& out, const Array& a, const Array& b, const MatmulSpace& s) {
+void submit(const Array& out, const Array& a, const Array& b, const MatmulProblem& s) {
   const Plan plan = make_plan(s, sizeof(R));
   constexpr int64_t kFewRows = 2;
   if (s.m <= kFewRows && s.b_n == 1) {
@@ -185,12 +185,12 @@ void submit(const Array& out, const Array& a, const Array& b, const MatmulSpace&
 
 }  // namespace
 
-bool complex_matmul(const Array& out, const Array& a, const Array& b, const MatmulSpace& space) {
-  if (space.out_n != 1 && space.n != 1) return false;
+bool complex_matmul(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem) {
+  if (problem.out_n != 1 && problem.n != 1) return false;
   if (out.dtype() == DType::complex64)
-    submit<float>(out, a, b, space);
+    submit<float>(out, a, b, problem);
   else
-    submit<double>(out, a, b, space);
+    submit<double>(out, a, b, problem);
   return true;
 }
 

@@ -217,7 +217,7 @@ void set_matmul_low_memory(bool low) { g_low_memory.store(low, std::memory_order
 
 void matmul(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem) {
   const bool wide = out.dtype() != a.dtype();
-  if (is_complex(a.dtype()) && complex_matmul(out, a, b, space)) return;
+  if (is_complex(a.dtype()) && complex_matmul(out, a, b, problem)) return;
   visit_arithmetic(a.dtype(), [&]<typename T>() {
     if constexpr (std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>) {
       // Wrapping around makes no difference between signed and unsigned.
