@@ -259,3 +259,12 @@ def test_powers_of_minus_infinity_and_minus_zero(device, dtype):
         for got in [*results, x]:
             np.testing.assert_array_equal(got.to_numpy(), [of_infinity, of_zero])
             np.testing.assert_array_equal(np.signbit(got.to_numpy()), np.signbit([of_infinity, of_zero]))
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "name", ["sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "expm1", "log1p", "sqrt"]
+)
+def test_odd_functions_keep_the_sign_of_zero(device, name, dtype):
+    got = getattr(gp, name)(gp.asarray([-0.0, 0.0], dtype=dtype)).astype("float64").to_numpy()
+    assert not got.any() and np.signbit(got).tolist() == [True, False]

@@ -16,8 +16,8 @@ GPUKIT_DEVICE float tanh_of(float x) {
   p = fmaf(p, s, 0x1.11017ap-3f);
   p = fmaf(p, s, -0x1.555504p-2f);
   const float near = fmaf(p * s, x, x);
-  const float far = copysignf(fmaf(reciprocal_approx(expf(2.0f * fabsf(x)) + 1.0f), -2.0f, 1.0f), x);
-  return fabsf(x) < 0.9f ? near : far;
+  const float far = fmaf(reciprocal_approx(expf(2.0f * fabsf(x)) + 1.0f), -2.0f, 1.0f);
+  return copysignf(fabsf(x) < 0.9f ? near : far, x);  // -0 too
 }
 
 /// The quotient loses digits near 0, where x - x^3 / 3 + 2 x^5 / 15 is exact enough.
@@ -25,7 +25,7 @@ GPUKIT_DEVICE float tanh_short(float x) {
   const float s = x * x;
   const float near = fmaf(x * s, fmaf(s, 0.133333333f, -0.333333333f), x);
   const float far = fmaf(reciprocal_normal(exp2_normal(x * 2.8853900817779268f) + 1.0f), -2.0f, 1.0f);
-  return fabsf(x) < 0.125f ? near : far;
+  return fabsf(x) < 0.125f ? copysignf(near, x) : far;
 }
 /// gelu(x) = 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), written x / (1 + exp(-2u)): no cancellation in
 /// the tail. The argument of the exponential is gelu_slope(x) x.

@@ -84,7 +84,7 @@ GPUKIT_DEVICE float expm1_short(float x) {
   p = fmaf(p, x, 0.04166539f);
   p = fmaf(p, x, 0.16666277f);
   p = fmaf(p, x, 0.50000002f);
-  const float near = fmaf(x * x, p, x);
+  const float near = copysignf(fmaf(x * x, p, x), x);  // -0 too
   return fabsf(x) < 0.5f ? near : exp2_normal(x * kLog2E) - 1.0f;
 }
 
@@ -141,7 +141,7 @@ GPUKIT_DEVICE float sine_of_turn(float r, uint32_t quadrant) {
 GPUKIT_DEVICE float sin_short(float x) {
   if (!(fabsf(x) <= kTurnLimit)) return sinf(x);
   const Turn t = turn_of(x);
-  return sine_of_turn(t.rest, t.quadrant);
+  return x == 0.0f ? x : sine_of_turn(t.rest, t.quadrant);  // -0 too
 }
 GPUKIT_DEVICE float cos_short(float x) {
   if (!(fabsf(x) <= kTurnLimit)) return cosf(x);
