@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import contest
-from contest import CLOSE_S, POWER_S, Call, Contest, size
+from contest import CLOSE_S, MANY_S, POWER_S, Call, Contest, geomean, size
 from measure_attention import torch_calls
 from measure_conv import measure_conv, measure_drawn_conv
 

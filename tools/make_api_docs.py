@@ -149,6 +149,8 @@ def module_section(path: str, title: str) -> str:
     rows = []
     for name in reader.public_names(module):
         value = getattr(module, name)
+        if inspect.ismodule(value):
+            continue
         if inspect.isclass(value) and not (reader.is_error(value) or issubclass(value, enum.Enum)):
             parts.append(class_section(name, value))
         elif inspect.isclass(value):

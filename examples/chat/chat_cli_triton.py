@@ -131,7 +131,9 @@ def main():
             answer += piece
             print(piece, end="", flush=True)
             logits = hybrid.logits([token])
-        print(stream.flush())
+        rest = stream.flush()
+        print(rest)
+        answer += rest
         messages.append(ChatMessage("assistant", answer))
 
 

@@ -106,8 +106,8 @@ def test_edges_of_parameters(device):
 
 REFUSED = [
     ("exponential", (-1.0,), "random.exponential: scale must be 0 or above"),
-    ("gamma", (0.0,), "random.gamma: shape must be above 0"),
-    ("beta", (1.0, float("nan")), "random.beta: b must be above 0"),
+    ("gamma", (0.0,), "random.gamma: shape must be finite and at least"),
+    ("beta", (1.0, float("nan")), "random.beta: b must be finite and at least"),
     ("poisson", (-0.1,), "random.poisson: lam must be in"),
     ("binomial", (-1, 0.5), "random.binomial: n must be in"),
     ("binomial", (3, 1.5), "random.binomial: p must be in"),
@@ -205,3 +205,16 @@ def test_states(device):
     again = gp.random.default_rng(5).spawn(3)
     assert [c.get_state() for c in again] == [c.get_state() for c in children[:3]]
     assert abs(np.corrcoef([c.random(5000).to_numpy() for c in children]) - np.eye(5)).max() < 0.06
+
+
+def test_whole_numbers_past_a_dtype_become_its_largest(device):
+    rng = gp.random.default_rng(1)
+    assert bool(gp.all(rng.geometric(1e-20, size=5, device=device) > 10**17))
+    for name, parameters in (("geometric", (1e-5,)), ("poisson", (1000.0,)), ("binomial", (5000, 0.9))):
+        drawn = getattr(rng, name)(*parameters, size=200, dtype="int8", device=device).to_numpy()
+        assert drawn.min() >= 0 and drawn.max() == 127
+
+
+def test_tiny_shapes_are_refused():
+    with pytest.raises(ValueError, match="random.beta: a must be finite and at least 1e-300"):
+        gp.random.default_rng(1).beta(1e-310, 1e-310, size=2)

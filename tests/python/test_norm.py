@@ -160,3 +160,11 @@ def test_softmax_of_few_long_rows(device, rng, dtype, width):
     assert got[0].tobytes() == got[1].tobytes()
     gp.softmax(x, out=x)
     assert x.to_numpy().tobytes() == got.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_softmax_of_a_long_row_has_one_order(device, rng, dtype):
+    """Alone it is split among blocks, among many others it has one block: the same bits."""
+    row = upload(rng.standard_normal((1, 65536)), dtype)
+    many = gp.softmax(gp.concatenate([row] * 40))
+    assert bits(gp.softmax(row)) == bits(many[:1]) == bits(many[39:])

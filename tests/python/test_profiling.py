@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -82,6 +83,29 @@ def test_profiler_collects_and_summarises(capsys):
     assert max(map(len, text.splitlines())) <= 80
     profiler.clear()
     assert profiler.records == [] and profiler.total_time_ms == 0
+
+
+def test_records_have_many_readers(capsys):
+    profiler = profiling.Profiler()
+    for number in range(40):
+        with profiler.record(f"section {number}"):
+            gp.ones(10)
+    found = []
+    readers = [threading.Thread(target=lambda: found.append(len(profiler.records))) for _ in range(8)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    assert found == [40] * 8
+    assert [record.name for record in profiler.records] == [f"section {number}" for number in range(40)]
+
+
+def test_long_names_are_cut_between_characters(capsys):
+    profiler = profiling.Profiler()
+    with profiler.record("a" + "\u00e9" * 40):
+        gp.ones(10)
+    profiler.print_summary()
+    assert "\u00e9..." in capsys.readouterr().out
 
 
 def test_memory_profiler_sees_the_pool(capsys):

@@ -67,6 +67,8 @@ def test_refusals(device):
         gp.scatter_add(x, i + 3, 1.0).to_numpy()
     with pytest.raises(ValueError, match="scatter_add: indices"):
         gp.scatter_add(x, i[0], 1.0)
+    with pytest.raises(ValueError, match="scatter_add: indices must broadcast to the other axes of x"):
+        gp.scatter_add(gp.zeros((1, 3)), i, 1.0)
     with pytest.raises(ValueError, match="scatter_add: .*broadcast"):
         gp.scatter_add(x, i, gp.ones((5, 5)))
     with pytest.raises(TypeError, match="scatter_add: x must have a number's dtype"):

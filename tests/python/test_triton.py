@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import subprocess
 import sys
@@ -257,8 +256,3 @@ def test_machine_code_of_another_compiler_runs_and_is_captured():
         graph.replay()
         kernel.launch("cuda", (x, 3.0, 50), 1, 128, 0)
         assert x.to_numpy()[[0, 49, 50, 99]].tolist() == [9, 9, 3, 3]
-
-
-def test_programs_are_apart_from_the_wrappers():
-    """Everything but the programs can be imported without Triton."""
-    assert importlib.util.find_spec("pygpukit.triton.kernels.programs") is not None

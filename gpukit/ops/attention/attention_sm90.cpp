@@ -43,9 +43,12 @@ driver::BoxLayout layout(DType dtype, int64_t dim, const Axis (&axes)[3], int se
   l.dtype = dtype;
   l.rank = 4;
   l.shape[0] = dim;
+  const int64_t bytes = static_cast<int64_t>(itemsize(dtype));
+  int64_t inside = ceil_div(dim * bytes, 16) * 16;  // an axis of one element: past what lies inside of it
   for (int i = 0; i < 3; ++i) {
     l.shape[i + 1] = axes[i].size;
-    l.strides[i] = axes[i].size > 1 ? axes[i].stride * static_cast<int64_t>(itemsize(dtype)) : 16;
+    l.strides[i] = axes[i].size > 1 ? axes[i].stride * bytes : inside;
+    inside = std::max(inside, l.strides[i] * axes[i].size);
   }
   l.box[0] = kSm90PanelDims;
   l.box[1] = second;

@@ -141,7 +141,7 @@ void bind_conv(nb::module_& m) {
       "Cross-correlation of [batch, channels, length] with weight [out channels, channels / groups, taps], zeros "
       "beyond "
       "the ends; then bias and `activation`: 'relu', 'gelu', 'gelu_erf', 'silu' or 'leaky_relu' of `slope`. float32 is "
-      "exact; use_tf32=True permits TF32, for float32 only.");
+      "exact unless TF32 is permitted: use_tf32=True, or PYGPUKIT_ALLOW_TF32 where it is None.");
   m.def(
       "conv_transpose1d",
       [](const ArrayObject& input, const ArrayObject& weight, ArrayArg bias, IntArg stride, IntArg padding,

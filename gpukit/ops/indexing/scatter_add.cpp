@@ -51,6 +51,9 @@ Array scatter_add(const Array& x, const Array& indices, const Operand& values, i
   Dims x_others = x.shape(), index_others = indices.shape();
   x_others[at] = index_others[at] = 1;
   Dims shape = broadcast_shapes(kOp, x_others, index_others), index_shape = shape;
+  if (shape != x_others)
+    throw ShapeError(kOp, "indices", "broadcast to the other axes of x, of shape " + x.shape().str(),
+                     indices.shape().str());
   shape[at] = x.shape(at);
   index_shape[at] = indices.shape(at);
 

@@ -13,14 +13,13 @@ namespace gpukit::random {
 namespace {
 
 constexpr double kMostWhole = 1e12;  // beyond it float64 cannot tell logarithms of factorials apart
-constexpr double kNoLimit = 9e18;
 
 [[noreturn]] void refuse(const char* op, const char* argument, const char* needed, double given) {
   throw ArgumentError(op, argument, needed, std::to_string(given));
 }
 
-void check_positive(const char* op, const char* argument, double value) {
-  if (!(value > 0) || !std::isfinite(value)) refuse(op, argument, "be above 0 and finite", value);
+void check_shape_number(const char* op, const char* argument, double value) {
+  if (!(value >= 1e-300) || !std::isfinite(value)) refuse(op, argument, "be finite and at least 1e-300", value);
 }
 
 void check_scale(const char* op, double value) {
@@ -67,7 +66,10 @@ Array fill_real(const char* op, const Request& request, const Distribution& d, c
 Array fill_whole(const char* op, const Request& request, const Distribution& d, const Array* out) {
   const DType dtype = chosen(request, out, DType::int64);
   if (!is_integer(dtype)) throw DTypeError(op, "dtype", "be an integer dtype", name(dtype));
-  return fill_with(op, request, dtype, d, out);
+  Distribution limited = d;
+  const int bits = static_cast<int>(8 * itemsize(dtype)) - (is_unsigned_integer(dtype) ? 0 : 1);
+  limited.most = std::min(kNoLimit, std::ldexp(1.0, bits) - 1);
+  return fill_with(op, request, dtype, limited, out);
 }
 
 }  // namespace
@@ -81,7 +83,7 @@ Array exponential(const Request& request, double scale, const Array* out) {
 }
 
 Array gamma(const Request& request, double shape, double scale, const Array* out) {
-  check_positive("random.gamma", "shape", shape);
+  check_shape_number("random.gamma", "shape", shape);
   check_scale("random.gamma", scale);
   Distribution d;
   d.law = Law::gamma;
@@ -91,8 +93,8 @@ Array gamma(const Request& request, double shape, double scale, const Array* out
 }
 
 Array beta(const Request& request, double a, double b, const Array* out) {
-  check_positive("random.beta", "a", a);
-  check_positive("random.beta", "b", b);
+  check_shape_number("random.beta", "a", a);
+  check_shape_number("random.beta", "b", b);
   Distribution d;
   d.law = Law::beta;
   d.x = gamma_shape(a);
@@ -152,7 +154,6 @@ Array geometric(const Request& request, double p, const Array* out) {
   if (!(p > 0 && p <= 1)) refuse("random.geometric", "p", "be in (0, 1]", p);
   Distribution d;
   d.law = Law::geometric;
-  d.count = kNoLimit;
   d.ratio = 1 / std::log1p(-p);
   return fill_whole("random.geometric", request, d, out);
 }

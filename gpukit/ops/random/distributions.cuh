@@ -18,9 +18,13 @@ struct GammaShape {
 };
 
 /// Parameters as the methods use them; what each is stands beside its use.
+/// Below it a float64 has a neighbour in int64.
+constexpr double kNoLimit = 9e18;
+
 struct Distribution {
   Law law = Law::exponential;
   bool by_search = false, flipped = false;
+  double most = kNoLimit;  // whole numbers beyond it, the largest of the dtype, become it
   double scale = 1, count = 0, mean = 0, first = 0, ratio = 0;
   double a = 0, b = 0, centre = 0, squeeze = 0, alpha = 0, log_ratio = 0, mode = 0, base = 0;
   GammaShape x = {}, y = {};
@@ -127,6 +131,8 @@ GPUKIT_DEVICE double by_rejection(const Distribution& d, const Source& source) {
   return whole_below(d.centre);
 }
 
+GPUKIT_DEVICE double at_most(double k, double most) { return k < most ? k : most; }
+
 GPUKIT_DEVICE double draw(const Distribution& d, const Source& source) {
   switch (d.law) {
     case Law::exponential: return mul(d.scale, -natural_log(open_unit(Draws<uint64_t>::word(source.block(0), 0))));
@@ -137,13 +143,13 @@ GPUKIT_DEVICE double draw(const Distribution& d, const Source& source) {
     }
     case Law::geometric: {
       const double u = open_unit(Draws<uint64_t>::word(source.block(0), 0));
-      const double k = add(whole_below(mul(natural_log(u), d.ratio)), 1.0);
-      return k < d.count ? k : d.count;
+      const double x = mul(natural_log(u), d.ratio);
+      return at_most(x < kNoLimit ? add(whole_below(x), 1.0) : kNoLimit, d.most);
     }
     default: {
       const double k =
           d.by_search ? by_search(d, open_unit(Draws<uint64_t>::word(source.block(0), 0))) : by_rejection(d, source);
-      return d.flipped ? add(d.count, -k) : k;
+      return at_most(d.flipped ? add(d.count, -k) : k, d.most);
     }
   }
 }

@@ -15,7 +15,7 @@ Array gamma(const Request& request, double shape, double scale = 1.0, const Arra
 /// a > 0, b > 0.
 Array beta(const Request& request, double a, double b, const Array* out = nullptr);
 
-// Integer dtypes, int64 when not given.
+// Integer dtypes, int64 when not given. A number past the largest of the dtype becomes it.
 /// 0 <= mean <= 1e12.
 Array poisson(const Request& request, double mean = 1.0, const Array* out = nullptr);
 /// Successes of 0 <= n <= 1e12 trials of chance 0 <= p <= 1.
@@ -35,7 +35,7 @@ void shuffle(const Request& request, const Array& x, int64_t axis = 0);
 /// device and throws ArgumentError for negative chances, for a sum of 0, and for too few above 0.
 Array choice(const Request& request, int64_t n, bool replace = true, const Array* p = nullptr);
 
-/// A generator for other numbers: `jumps` times 2^40 calls further on in the same sequence.
+/// A generator for other numbers: `jumps` times 2^40 offsets further on in the same sequence.
 State jumped(const State& state, uint64_t jumps);
 /// Seeds of `count` independent generators. The next call gives others.
 std::vector<uint64_t> spawn(Generator& generator, int64_t count);

@@ -25,7 +25,10 @@ std::string formatted(const char* format, Args... args) {
 }
 
 std::string cut(const std::string& name, size_t columns) {
-  return name.size() <= columns ? name : name.substr(0, columns - 3) + "...";
+  if (name.size() <= columns) return name;
+  size_t end = columns - 3;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xc0) == 0x80) --end;  // whole characters of UTF-8
+  return name.substr(0, end) + "...";
 }
 
 Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }

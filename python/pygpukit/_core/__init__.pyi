@@ -1128,7 +1128,7 @@ def explain_attention_over_cache(q: GPUArray, k_cache: GPUArray, v_cache: GPUArr
 
 def conv1d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: SupportsIndex = 1, padding: SupportsIndex = 0, *, dilation: SupportsIndex = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, use_tf32: bool | None = None, out: GPUArray | None = None) -> GPUArray:
     """
-    Cross-correlation of [batch, channels, length] with weight [out channels, channels / groups, taps], zeros beyond the ends; then bias and `activation`: 'relu', 'gelu', 'gelu_erf', 'silu' or 'leaky_relu' of `slope`. float32 is exact; use_tf32=True permits TF32, for float32 only.
+    Cross-correlation of [batch, channels, length] with weight [out channels, channels / groups, taps], zeros beyond the ends; then bias and `activation`: 'relu', 'gelu', 'gelu_erf', 'silu' or 'leaky_relu' of `slope`. float32 is exact unless TF32 is permitted: use_tf32=True, or PYGPUKIT_ALLOW_TF32 where it is None.
     """
 
 def conv_transpose1d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: SupportsIndex = 1, padding: SupportsIndex = 0, *, output_padding: SupportsIndex = 0, dilation: SupportsIndex = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, use_tf32: bool | None = None, out: GPUArray | None = None) -> GPUArray:
@@ -1139,6 +1139,21 @@ def conv_transpose1d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = 
 def conv2d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: pygpukit.typing.Ints = 1, padding: pygpukit.typing.Ints = 0, *, dilation: pygpukit.typing.Ints = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, use_tf32: bool | None = None, out: GPUArray | None = None) -> GPUArray:
     """
     conv1d over two axes: [batch, channels, height, width] with weight [out channels, channels / groups, rows, columns]; stride, padding and dilation are one integer or a pair.
+    """
+
+def explain_conv1d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: SupportsIndex = 1, padding: SupportsIndex = 0, *, dilation: SupportsIndex = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, use_tf32: bool | None = None) -> str:
+    """
+    What conv1d does for such arrays, in one line: the kernel, its tiles and its grid.
+    """
+
+def explain_conv_transpose1d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: SupportsIndex = 1, padding: SupportsIndex = 0, *, output_padding: SupportsIndex = 0, dilation: SupportsIndex = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, use_tf32: bool | None = None) -> str:
+    """
+    What conv_transpose1d does for such arrays, in one line: the kernel, its tiles and its grid.
+    """
+
+def explain_conv2d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: pygpukit.typing.Ints = 1, padding: pygpukit.typing.Ints = 0, *, dilation: pygpukit.typing.Ints = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, use_tf32: bool | None = None) -> str:
+    """
+    What conv2d does for such arrays, in one line: the kernel, its tiles and its grid.
     """
 
 def empty(shape: pygpukit.typing.ShapeLike, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None) -> GPUArray:
@@ -1619,6 +1634,24 @@ def correlate(a: GPUArray, v: GPUArray, mode: str = 'valid') -> GPUArray:
     """
     The cross-correlation sum of a[j + k] * conj(v[j]), by the modes of convolve.
     """
+
+class _FusedFunction:
+    """A function of elementwise calls that runs as one pass; made by fuse()."""
+
+    def __init__(self, function: Any, name: str) -> None: ...
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any | None = None) -> Any:
+        """Traces the function the first time it meets such arguments."""
+
+    def program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The CUDA C of the kernel for such arguments."""
+
+    def compile(self, args: tuple[Any, ...], kwargs: dict[str, Any], arch: str) -> int:
+        """Bytes of the kernel for such arguments, compiled for a chip."""
+
+    @property
+    def num_traces(self) -> int:
+        """How often the function was traced."""
 
 def take(x: GPUArray, indices: pygpukit.typing.IndicesLike, axis: SupportsIndex | None = None, *, out: GPUArray | None = None) -> GPUArray:
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -81,6 +82,7 @@ class Profiler:
         self._records: list[KernelRecord] = []
         self._open: list[ProfilerContext] = []
         self._traced = False
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Profiler:
         runtime.trace_start()
@@ -105,10 +107,11 @@ class Profiler:
     @property
     def records(self) -> list[KernelRecord]:
         """In the order in which the sections ended. Waits for the end of each."""
-        while self._open:
-            self._records.append(self._open[0].to_record())
-            del self._open[0]
-        return self._records
+        with self._lock:
+            while self._open:
+                self._records.append(self._open[0].to_record())
+                del self._open[0]
+            return self._records
 
     @property
     def total_time_ms(self) -> float:
@@ -117,8 +120,9 @@ class Profiler:
 
     def clear(self) -> None:
         """Forgets the records."""
-        self._records = []
-        self._open = []
+        with self._lock:
+            self._records = []
+            self._open = []
 
     def summary_by_name(self) -> dict[str, dict[str, Any]]:
         """{name: {count, total_ms, avg_ms, min_ms, max_ms}}"""
@@ -129,7 +133,7 @@ class Profiler:
         print(_profile.summary_text(self.records), end="")
 
     def export_chrome_trace(self, path: Any) -> None:
-        """Writes the records, and what the process ran inside ``with profiler:``, for ui.perfetto.dev."""
+        """Writes the records, and what the process ran inside the latest ``with profiler:``, for ui.perfetto.dev."""
         export_chrome_trace(self.records, path, with_launches=self._traced)
 
 

@@ -33,7 +33,7 @@ def export_chrome_trace(
 def export_combined_trace(
     profiler: Profiler, memory_profiler: MemoryProfiler, path: Any, *, process_name: str = "PyGPUkit"
 ) -> None:
-    """The records of a profiler, the snapshots of a memory profiler, and what ran inside ``with profiler:``."""
+    """The records of a profiler, the snapshots of a memory profiler, and what ran inside the latest ``with profiler:``."""
     export_chrome_trace(
         profiler.records,
         path,
