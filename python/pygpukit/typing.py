@@ -21,6 +21,7 @@ __all__ = [
     "AxisLike",
     "DTypeLike",
     "DeviceLike",
+    "Elements",
     "Extent",
     "HostArray",
     "HostBuffer",
@@ -53,6 +54,8 @@ Number: TypeAlias = bool | int | float | complex | np.generic
 Operand: TypeAlias = GPUArray | Number
 #: A sequence of arrays.
 Arrays: TypeAlias = Iterable[GPUArray]
+#: Elements to draw from: an array, a sequence of numbers, or an int for all below it.
+Elements: TypeAlias = GPUArray | Sequence[Any] | np.ndarray[Any, Any] | SupportsIndex
 #: An array of NumPy.
 HostArray: TypeAlias = np.ndarray[Any, Any]
 #: An array of NumPy, or one of its numbers.

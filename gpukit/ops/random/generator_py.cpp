@@ -102,10 +102,10 @@ ArrayObject integers(Generator& self, NumberArg low, NumberArg high, ShapeArg si
 }
 
 /// A GPUArray as it is, other sequences as new ones, nothing for an integer.
-nb::object elements_of(nb::handle value, nb::handle dtype = nb::none()) {
+nb::object elements_of(nb::handle value, nb::handle dtype = nb::none(), nb::handle device = nb::none()) {
   if (try_array(value) != nullptr) return nb::borrow(value);
   if (is_one_int(value)) return nb::object();
-  return nb::module_::import_("pygpukit._core").attr("asarray")(value, dtype);
+  return nb::module_::import_("pygpukit._core").attr("asarray")(value, dtype, device);
 }
 
 ArrayObject permutation(Generator& self, nb::handle x, IntArg axis) {
@@ -135,8 +135,9 @@ ArrayObject choice(Generator& self, nb::handle a, ShapeArg size, bool replace, n
   constexpr const char* kOp = "random.choice";
   Request request = request_of(kOp, self, size, nb::none(), nb::none(), nb::none());
   const nb::object elements = elements_of(a);
-  const nb::object given = p.is_none() ? nb::none() : elements_of(p, nb::str("float64"));
   const Array* values = elements.is_valid() ? try_array(elements) : nullptr;
+  const nb::object device = values != nullptr ? nb::cast(values->device()) : nb::none();
+  const nb::object given = p.is_none() ? nb::none() : elements_of(p, nb::str("float64"), device);
   const Array* chances = given.is_none() ? nullptr : &to_array(kOp, "p", given.is_valid() ? given : nb::borrow(p));
   if (values != nullptr) request.device = values->device();
   if (values == nullptr) {
@@ -187,13 +188,15 @@ void bind_generator_methods(Class& c) {
         "endpoint"_a = false, nb::kw_only(), "out"_a = nb::none(), "device"_a = nb::none(),
         "Integers in [low, high), or [0, low) without high; endpoint includes high.");
   c.def("permutation", &permutation, "x"_a, "axis"_a = 0,
-        nb::sig("def permutation(self, x: object, axis: typing.SupportsIndex = 0) -> pygpukit._core.GPUArray"),
+        nb::sig("def permutation(self, x: pygpukit.typing.Elements, axis: typing.SupportsIndex = 0) -> "
+                "pygpukit._core.GPUArray"),
         "0 ... x - 1, or the slices of x along axis, in a random order.");
   c.def("shuffle", &shuffle, "x"_a, "axis"_a = 0, "The slices of x along axis brought into a random order, in place.");
   c.def(
       "choice", &choice, "a"_a, "size"_a = nb::none(), "replace"_a = true, "p"_a = nb::none(), "axis"_a = 0,
-      nb::sig("def choice(self, a: object, size: pygpukit.typing.ShapeLike | None = None, replace: bool = True, "
-              "p: object | None = None, axis: typing.SupportsIndex = 0) -> pygpukit._core.GPUArray"),
+      nb::sig("def choice(self, a: pygpukit.typing.Elements, size: pygpukit.typing.ShapeLike | None = None, replace: "
+              "bool = True, "
+              "p: pygpukit.typing.Elements | None = None, axis: typing.SupportsIndex = 0) -> pygpukit._core.GPUArray"),
       "Elements of a, or of 0 ... a - 1, at random: equally likely, or with the chances p, which are divided by their "
       "sum. With p it waits for the device.");
   c.def(
@@ -229,7 +232,9 @@ void bind_generator(nb::module_& m) {
       "A Generator of that seed, 0 when not given: the same program, the same numbers. A Generator is given back.");
   r.def(
       "permutation", [](nb::handle x, IntArg axis) { return permutation(random::default_generator(), x, axis); }, "x"_a,
-      "axis"_a = 0, nb::sig("def permutation(x: object, axis: typing.SupportsIndex = 0) -> pygpukit._core.GPUArray"),
+      "axis"_a = 0,
+      nb::sig(
+          "def permutation(x: pygpukit.typing.Elements, axis: typing.SupportsIndex = 0) -> pygpukit._core.GPUArray"),
       "Generator.permutation of the default generator.");
   r.def(
       "shuffle", [](const ArrayObject& x, IntArg axis) { shuffle(random::default_generator(), x, axis); }, "x"_a,
@@ -240,8 +245,9 @@ void bind_generator(nb::module_& m) {
         return choice(random::default_generator(), a, size, replace, p, axis);
       },
       "a"_a, "size"_a = nb::none(), "replace"_a = true, "p"_a = nb::none(), "axis"_a = 0,
-      nb::sig("def choice(a: object, size: pygpukit.typing.ShapeLike | None = None, replace: bool = True, "
-              "p: object | None = None, axis: typing.SupportsIndex = 0) -> pygpukit._core.GPUArray"),
+      nb::sig("def choice(a: pygpukit.typing.Elements, size: pygpukit.typing.ShapeLike | None = None, replace: bool = "
+              "True, "
+              "p: pygpukit.typing.Elements | None = None, axis: typing.SupportsIndex = 0) -> pygpukit._core.GPUArray"),
       "Generator.choice of the default generator.");
 }
 

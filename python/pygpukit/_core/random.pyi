@@ -11,13 +11,13 @@ def default_rng(seed: Generator | SupportsIndex | None = None) -> Generator:
     A Generator of that seed, 0 when not given: the same program, the same numbers. A Generator is given back.
     """
 
-def permutation(x: object, axis: SupportsIndex = 0) -> pygpukit._core.GPUArray:
+def permutation(x: pygpukit.typing.Elements, axis: SupportsIndex = 0) -> pygpukit._core.GPUArray:
     """Generator.permutation of the default generator."""
 
 def shuffle(x: pygpukit._core.GPUArray, axis: SupportsIndex = 0) -> None:
     """Generator.shuffle of the default generator."""
 
-def choice(a: object, size: pygpukit.typing.ShapeLike | None = None, replace: bool = True, p: object | None = None, axis: SupportsIndex = 0) -> pygpukit._core.GPUArray:
+def choice(a: pygpukit.typing.Elements, size: pygpukit.typing.ShapeLike | None = None, replace: bool = True, p: pygpukit.typing.Elements | None = None, axis: SupportsIndex = 0) -> pygpukit._core.GPUArray:
     """Generator.choice of the default generator."""
 
 def seed(seed: SupportsIndex) -> None:
@@ -88,13 +88,13 @@ class Generator:
         Integers in [low, high), or [0, low) without high; endpoint includes high.
         """
 
-    def permutation(self, x: object, axis: SupportsIndex = 0) -> pygpukit._core.GPUArray:
+    def permutation(self, x: pygpukit.typing.Elements, axis: SupportsIndex = 0) -> pygpukit._core.GPUArray:
         """0 ... x - 1, or the slices of x along axis, in a random order."""
 
     def shuffle(self, x: pygpukit._core.GPUArray, axis: SupportsIndex = 0) -> None:
         """The slices of x along axis brought into a random order, in place."""
 
-    def choice(self, a: object, size: pygpukit.typing.ShapeLike | None = None, replace: bool = True, p: object | None = None, axis: SupportsIndex = 0) -> pygpukit._core.GPUArray:
+    def choice(self, a: pygpukit.typing.Elements, size: pygpukit.typing.ShapeLike | None = None, replace: bool = True, p: pygpukit.typing.Elements | None = None, axis: SupportsIndex = 0) -> pygpukit._core.GPUArray:
         """
         Elements of a, or of 0 ... a - 1, at random: equally likely, or with the chances p, which are divided by their sum. With p it waits for the device.
         """

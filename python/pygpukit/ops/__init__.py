@@ -51,6 +51,7 @@ _NOT_OPS = frozenset(
         "is_cuda_available",
         "is_nvrtc_available",
         "isdtype",
+        "jit_unavailable_reason",
         "num_threads",
         "result_type",
         "set_num_threads",
