@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -214,13 +215,13 @@ def exceptions(result: Result, limits: list[Limit]) -> list[str]:
     values = {name: float(figure["value"]) for name, figure in result.figures.items()}
     failed = [limit for limit in limits if not limit.holds(values)]
     parts = ["Outside the limit:\n" if failed else "Outside the limit: none."]
-    missing = [limit.name for limit in failed if limit.name.startswith(SWEEP) and limit.name not in values]
+    missing = [limit.name for limit in failed if limit.name not in values]
     if missing:
-        parts.append(f"- Random shapes are not measured yet: {', '.join(f'`{name}`' for name in families_of(missing))}.")
-    for limit in (limit for limit in failed if limit.name not in missing):
-        got = number(values[limit.name]) if limit.name in values else "not measured"
-        reason = f": {obstacle(limit.name)}" if limit.name in values else ""
-        parts.append(f"- `{limit.name}` {got}, limit {limit.sense} {limit.limit:g}{reason}.")
+        groups = Counter(group_of(name) for name in missing)
+        parts.append(f"- Not measured yet: {', '.join(f'{title} ({count})' for title, count in groups.items())}.")
+    for limit in (limit for limit in failed if limit.name in values):
+        got = f"{number(values[limit.name])}, limit {limit.sense} {limit.limit:g}"
+        parts.append(f"- `{limit.name}` {got}: {obstacle(limit.name)}.")
     limited = {limit.name: limit for limit in limits}
     outside = {limit.name for limit in failed}
     behind: dict[str, list[str]] = {}

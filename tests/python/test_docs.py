@@ -128,7 +128,7 @@ def test_performance_page_shows_what_was_measured(tmp_path):
     assert "| softmax and norms | 1 | 1.25 | 1.25 |\n" in short
     assert "\n\nOutside the limit:\n\n" in short
     assert "- `ew_add_f32_vs_copy` 0.500, limit >= 0.9: not known yet.\n" in short
-    assert "- `sum_full_f32_vs_read` not measured, limit >= 1.\n" in short
+    assert "- Not measured yet: Sums: share of the read ceiling (1).\n" in short
     assert "`softmax" not in short and "cold_compile" not in short
     picture = make_performance.svg(results)
     xml.etree.ElementTree.fromstring(picture)
