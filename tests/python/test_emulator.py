@@ -252,6 +252,8 @@ def test_products_of_warpgroups_and_clusters():
                 out = gp.matmul(a, b).astype("float32").to_numpy()
                 want = a.astype("float32").to_numpy().astype(float) @ b.astype("float32").to_numpy().astype(float)
                 assert np.abs(out - want).max() <= 0.005 * np.abs(want).max(), (m, k, n, a_turned, b_turned)
+                exact = gp.matmul(a, b, out_dtype="float32").to_numpy()
+                assert np.abs(exact - want).max() <= 1e-5 * np.abs(want).max(), (m, k, n, a_turned, b_turned)
     assert sum("wgmma" in kernel for kernel in kernels) >= 4, kernels
     """
     done = run(code, "--arch", "90")
