@@ -23,9 +23,11 @@ void bind_one(nb::module_& m, const char* op, const char* mode, const char* doc)
 }  // namespace
 
 void bind_convolve(nb::module_& m) {
-  bind_one<convolve>(m, "convolve", "full",
-                     "The convolution of two sequences: mode full (all n + m - 1 sums), same (the middle max(n, m)) or "
-                     "valid (where they overlap wholly). Integers are exact; long floats go by Fourier transforms.");
+  bind_one<convolve>(
+      m, "convolve", "full",
+      "The convolution of two sequences: mode full (all n + m - 1 sums), same (the middle max(n, m)) or "
+      "valid (where they overlap wholly). Integers are exact; long floats go by Fourier transforms: errors are "
+      "relative to the largest elements, and one NaN or infinity reaches every sum.");
   bind_one<correlate>(m, "correlate", "valid",
                       "The cross-correlation sum of a[j + k] * conj(v[j]), by the modes of convolve.");
 }

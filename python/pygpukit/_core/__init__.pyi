@@ -1627,7 +1627,7 @@ def slice_rows_range_ptr(table: GPUArray, out: GPUArray, start_pos_buf: GPUArray
 
 def convolve(a: GPUArray, v: GPUArray, mode: str = 'full') -> GPUArray:
     """
-    The convolution of two sequences: mode full (all n + m - 1 sums), same (the middle max(n, m)) or valid (where they overlap wholly). Integers are exact; long floats go by Fourier transforms.
+    The convolution of two sequences: mode full (all n + m - 1 sums), same (the middle max(n, m)) or valid (where they overlap wholly). Integers are exact; long floats go by Fourier transforms: errors are relative to the largest elements, and one NaN or infinity reaches every sum.
     """
 
 def correlate(a: GPUArray, v: GPUArray, mode: str = 'valid') -> GPUArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pygpukit._core import CudaEvent, _profile, event_elapsed_ms, runtime
@@ -72,7 +72,8 @@ class ProfilerContext:
 
 
 class Profiler:
-    """Collects timed sections. ``with profiler:`` also traces every launch and copy of the process for the export.
+    """Collects timed sections. ``with profiler:`` also traces every launch and copy of the process for the export; there
+    is one trace at a time.
 
     ``use_native`` is taken as in 0.2; times come from events of the core either way.
     """
@@ -90,7 +91,8 @@ class Profiler:
         return self
 
     def __exit__(self, *args: object) -> None:
-        runtime.trace_stop()
+        with suppress(Error):  # the block may have ended it
+            runtime.trace_stop()
 
     @contextmanager
     def record(
