@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-import sys
 from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
 import pytest
+from triton_runs import run
 
 import pygpukit as gp
 from pygpukit import _core
-from pygpukit.triton import TritonArray, backend, from_gpuarray, from_numpy, kernels, triton_available
-
-needs_triton = pytest.mark.skipif(not triton_available(), reason="needs the package triton")
+from pygpukit.triton import TritonArray, backend, from_gpuarray, from_numpy, kernels
 
 
 @pytest.fixture(autouse=True)
 def on(device):
     with gp.device(device):
         yield device
-
-
-def run(code, **settings):
-    env = {**os.environ, "PYGPUKIT_DEVICE": "cpu", **settings}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env=env)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8"])

@@ -10,25 +10,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from triton_runs import needs_triton, run
 
 import pygpukit as gp
 from pygpukit import _core
-from pygpukit.triton import backend, from_gpuarray, from_numpy, kernels, triton_available
-
-needs_triton = pytest.mark.skipif(not triton_available(), reason="needs the package triton")
+from pygpukit.triton import backend, from_gpuarray, from_numpy, kernels
 
 
 @pytest.fixture(autouse=True)
 def on(device):
     with gp.device(device):
         yield device
-
-
-def run(code, **settings):
-    env = {**os.environ, "PYGPUKIT_DEVICE": "cpu", **settings}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env=env)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
 
 
 def reference_attention(q, k, v, scale, causal):
