@@ -51,6 +51,7 @@ EXCLUDED = {
     "pygpukit._core._build_bundle": "minutes of NVRTC",
     "pygpukit._core._cache_warm": "minutes of NVRTC",
     "pygpukit._core._warm_up_compiler": "minutes of NVRTC",
+    "pygpukit.jit.compiler.warmup": "NVRTC in the background, which aborts where the limit of memory is met",
     "pygpukit._core._register_dtype": "replaces a dtype object for the whole process",
     "pygpukit._core._raw_": "addresses by contract",
     "pygpukit._core.copy_to_device": "reads an address by contract",
