@@ -36,7 +36,7 @@ const Settings& settings() {
                         text("GPUKIT_EMULATOR_CXX", "clang++"),
                         here.dli_fname,
                         {std::strtoull(text("GPUKIT_EMULATOR_SEED", "1").c_str(), nullptr, 10),
-                         text("GPUKIT_EMULATOR_STRICT", "0") != "0"},
+                         text("GPUKIT_EMULATOR_STRICT", "0") != "0", text("GPUKIT_EMULATOR_EARLY", "0") != "0"},
                         std::atoi(text("GPUKIT_EMULATOR_SMS", "4").c_str()),
                         std::atoi(text("GPUKIT_EMULATOR_ARCH", "80").c_str())};
   }();
@@ -182,15 +182,14 @@ CUresult clusters_at_once(int* clusters, CUfunction, const CUlaunchConfig* confi
   return CUDA_SUCCESS;
 }
 
-CUresult launch_kernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                       unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** arguments,
-                       void** extra) {
+CUresult launch_shape(CUfunction handle, const Shape& shape, CUstream stream, void** arguments, void** extra) {
   auto* function = reinterpret_cast<Function*>(handle);
-  const uint64_t threads = uint64_t{block_x} * block_y * block_z;
-  if (extra != nullptr || grid_x == 0 || grid_y == 0 || grid_z == 0 || grid_y > 65535 || grid_z > 65535 ||
-      threads == 0 || threads > 1024 || block_z > 64 || shared_bytes > function->shared_limit)
+  const Index grid = shape.grid, block = shape.block;
+  const uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  if (extra != nullptr || grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535 ||
+      threads == 0 || threads > 1024 || block.z > 64 || shape.shared_bytes > function->shared_limit)
     return CUDA_ERROR_INVALID_VALUE;
-  KeptLaunch kept{function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes}, {}};
+  KeptLaunch kept{function, shape, {}};
   for (size_t i = 0; i < function->sizes.size(); ++i) {
     const auto* bytes = static_cast<const unsigned char*>(arguments[i]);
     kept.arguments.emplace_back(bytes, bytes + function->sizes[i]);
@@ -198,9 +197,17 @@ CUresult launch_kernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsi
   if (CUresult code = host::submit(stream, std::move(kept))) return code;
   return take_failure();
 }
+CUresult launch_kernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                       unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** arguments,
+                       void** extra) {
+  const Shape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
+  return launch_shape(function, shape, stream, arguments, extra);
+}
 CUresult launch_kernel_ex(const CUlaunchConfig* c, CUfunction function, void** arguments, void** extra) {
-  return launch_kernel(function, c->grid[0], c->grid[1], c->grid[2], c->block[0], c->block[1], c->block[2],
-                       c->shared_bytes, c->stream, arguments, extra);
+  Shape shape{{c->grid[0], c->grid[1], c->grid[2]}, {c->block[0], c->block[1], c->block[2]}, c->shared_bytes};
+  for (unsigned i = 0; i < c->attribute_count; ++i)
+    if (c->attributes[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) shape.early = true;
+  return launch_shape(function, shape, c->stream, arguments, extra);
 }
 CUresult encode_tensor_map(void* to, int type, unsigned rank, void* base, const uint64_t* shape,
                            const uint64_t* strides, const unsigned* box, const unsigned* steps, int interleave,

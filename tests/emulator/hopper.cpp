@@ -231,6 +231,7 @@ void load_tile(Frame& f, const Instruction& i) {
   const std::vector<int32_t> at = coordinates(f, i.arguments[1]);
   const uint32_t to = number_of(f, i.arguments[0]), barrier = number_of(f, i.arguments[2]);
   check_box(map, at, to % kBlockBytes, i);
+  check_previous_ended("asks for a tile");
   if (i.name.find("multicast") == std::string::npos)
     return copy_later(barrier, box_bytes(map), i, [=] { load_box(map, at, to); });
   const auto blocks = static_cast<unsigned>(f.value(i.arguments[3]));
@@ -254,6 +255,7 @@ void load_bytes(Frame& f, const Instruction& i) {
   check_aligned(from, 16, i);
   if (bytes % 16 != 0)
     emulator_fail("%s: %ld bytes are not a multiple of 16", i.name.c_str(), static_cast<long>(bytes));
+  if (!from_shared) check_previous_ended("asks for bytes");
   copy_later(number_of(f, i.arguments[3]), bytes, i, [=] {
     emulator_access(from, bytes, Access::read);
     emulator_access(to, bytes, Access::write);
@@ -335,6 +337,7 @@ void address_in_block(Frame& f, const Instruction& i) {
   f.set(i.arguments[0], f.value(i.arguments[1]) % kBlockBytes + block * kBlockBytes);
 }
 
+void wait_for_previous(Frame&, const Instruction&) { note_previous_ended(); }
 void nothing(Frame&, const Instruction&) {}
 
 }  // namespace
@@ -361,7 +364,8 @@ const Instructions& hopper_instructions() {
       {"bar.arrive", named_arrive},
       {"barrier.cluster.arrive", cluster_arrive},
       {"barrier.cluster.wait", cluster_wait},
-      {"griddepcontrol", nothing},
+      {"griddepcontrol.launch_dependents", nothing},
+      {"griddepcontrol.wait", wait_for_previous},
       {"setmaxnreg", nothing},
       {"fence.", nothing},
   };

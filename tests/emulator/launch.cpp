@@ -269,7 +269,7 @@ std::string launch(const char* name, Entry entry, const Shape& shape, void** arg
   m.objects_start = (kDynamicStart + shape.shared_bytes + 1023) / 1024 * 1024;
   emulator_grid = shape.grid;
   emulator_block = shape.block;
-  begin_launch(std::move(ranges), shape.shared_bytes, options.strict);
+  begin_launch(std::move(ranges), shape.shared_bytes, options.strict, shape.early || options.early);
   std::mt19937_64 random(options.seed);
   std::vector<uint64_t> blocks(size_t{shape.grid.x} * shape.grid.y * shape.grid.z);
   std::iota(blocks.begin(), blocks.end(), 0);
@@ -389,6 +389,7 @@ void* emulator_shared_address(unsigned number) { return arena() + number; }
 
 void emulator_copy_later(void* to, const void* from, unsigned whole, unsigned bytes) {
   Machine& m = machine();
+  check_previous_ended("asks for bytes");
   m.fibers[m.current].open.push_back({to, from, whole, bytes});
 }
 void emulator_close_copies() {

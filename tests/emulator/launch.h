@@ -13,11 +13,13 @@ namespace emulator {
 struct Shape {
   Index grid, block;
   unsigned shared_bytes = 0;
+  bool early = false;  // see shadow.h
 };
 
 struct Options {
   uint64_t seed = 1;    // of the order of threads and blocks, 0: as they are numbered
   bool strict = false;  // see shadow.h
+  bool early = false;   // every launch is
 };
 
 using Entry = void (*)(void** arguments);

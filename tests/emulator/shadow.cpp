@@ -38,6 +38,14 @@ struct Shadow {
   uint64_t epoch = 1, first_of_launch = 1, first_of_block = 1;
   unsigned shared_bytes = 0;
   bool strict = false;
+  /// Threads of the block that waited for the kernel before, and since when. Only where that matters.
+  bool early = false;
+  struct Wait {
+    int thread;
+    uint64_t epoch;
+    uint32_t clock;
+  };
+  std::vector<Wait> waits;
   bool acquired = false;  // the block has counted in global memory, and may read what other blocks wrote before
   int thread = -1;
   std::vector<uint32_t> clock;  // by thread: how often it was ordered
@@ -124,12 +132,13 @@ unsigned char* arena() {
   return memory;
 }
 
-void begin_launch(std::vector<Range> ranges, unsigned shared_bytes, bool strict) {
+void begin_launch(std::vector<Range> ranges, unsigned shared_bytes, bool strict, bool early) {
   Shadow& s = shadow();
   for (auto [offset, bytes] : s.declared)
     for (size_t i = 0; i < bytes; ++i) s.shared[offset + i].declared = false;
   s.declared.clear();
   s.strict = strict;
+  s.early = early;
   s.ranges = std::move(ranges);
   s.shared_bytes = shared_bytes;
   s.first_of_launch = ++s.epoch;
@@ -141,6 +150,7 @@ void begin_block(int threads, int blocks) {
   Shadow& s = shadow();
   s.first_of_block = ++s.epoch;
   s.acquired = false;
+  s.waits.clear();
   s.clock.assign(threads, 1);
   s.known = 32;
   s.seen.assign(threads * s.known, 0);
@@ -149,6 +159,20 @@ void begin_block(int threads, int blocks) {
 }
 
 void order_block() { ++shadow().epoch; }
+
+void note_previous_ended() {
+  Shadow& s = shadow();
+  if (s.early) s.waits.push_back({s.thread, s.epoch, s.clock[s.thread]});
+}
+
+void check_previous_ended(const char* what) {
+  Shadow& s = shadow();
+  if (!s.early || s.thread < 0) return;
+  // Mostly one's own, which is among the last of its warp.
+  for (auto wait = s.waits.rbegin(); wait != s.waits.rend(); ++wait)
+    if (ordered(s, wait->epoch, wait->thread, wait->clock)) return;
+  emulator_fail("thread %d %s before the kernel before has ended", s.thread, what);
+}
 
 void order_threads() {
   Shadow& s = shadow();
@@ -270,6 +294,7 @@ extern "C" void emulator_access(const void* pointer, unsigned long bytes, emulat
     emulator_fail("thread %d %s %lu bytes at %#lx, out of bounds%s", s.thread, verb, bytes,
                   static_cast<unsigned long>(begin), near.c_str());
   }
+  check_previous_ended(verb);
   for (uintptr_t at = begin; at < end; ++at) check_cell(s, global_cell(s, at), access, false, at);
   if (access == Access::atomic) s.acquired = true;
 }

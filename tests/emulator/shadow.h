@@ -17,7 +17,12 @@ unsigned char* arena();
 
 /// A new launch with this memory. `strict`: also finds reads of shared memory that nobody wrote, and races of
 /// reads and writes of one block in global memory. Kernels may do both, with values they do not use.
-void begin_launch(std::vector<Range> ranges, unsigned shared_bytes, bool strict);
+/// `early`: it may have started before the kernel before it ended, and touches no global memory until it has waited.
+void begin_launch(std::vector<Range> ranges, unsigned shared_bytes, bool strict, bool early);
+/// The running thread has waited for the kernel before.
+void note_previous_ended();
+/// Fails where the running thread cannot know that the kernel before has ended.
+void check_previous_ended(const char* what);
 /// A new block, or the blocks of a cluster: their shared memory is unwritten, and all ones.
 void begin_block(int threads, int blocks);
 /// All accesses before are ordered before all later ones of the block.

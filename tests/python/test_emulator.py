@@ -212,6 +212,35 @@ def test_a_barrier_counts_the_bytes_of_a_copy(seed):
     assert copied(seed=seed) == [float(i % 32) for i in range(64)]
 
 
+# What a thread does before and after it waits for the kernel before (PDL).
+EARLY = {
+    "after it waited": ("WAIT out[threadIdx.x] = x[threadIdx.x];", None),
+    "after one waited": ("if (threadIdx.x == 5) WAIT __syncthreads(); out[threadIdx.x] = x[threadIdx.x];", None),
+    "a read before": ("float v = x[threadIdx.x]; WAIT out[threadIdx.x] = v;", "reads before the kernel before"),
+    "a write before": ("out[threadIdx.x] = 1.0f; WAIT", "writes before the kernel before"),
+    "never": ("out[threadIdx.x] = 1.0f;", "before the kernel before has ended"),
+    "another one waited": ("if (threadIdx.x == 5) WAIT out[threadIdx.x] = 1.0f;", "before the kernel before has ended"),
+    "a copy asked for before": (
+        "__shared__ float4 s[64]; asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\" ::"
+        ' "r"((unsigned)__cvta_generic_to_shared(s + threadIdx.x)), "l"(x + threadIdx.x / 4 * 4));'
+        " WAIT out[threadIdx.x] = 1.0f;",
+        "asks for bytes before the kernel before",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_a_kernel_that_starts_early_waits_first(name):
+    body, words = EARLY[name]
+    wait = '{ asm volatile("griddepcontrol.wait;" ::: "memory"); }'
+    found = launch(body.replace("WAIT", wait), options=("--arch", "90", "--early"))
+    if words is None:
+        assert found == [float(i) for i in range(64)]
+    else:
+        assert isinstance(found, str), f"nothing was found: {found}"
+        assert words in found
+
+
 HOPPER_FAULTS = {
     "read before the copy came": ({"before": "out[threadIdx.x] = s[threadIdx.x % 32];", "after": ""}, "race"),
     "bytes that never come": ({"bytes_": 256}, "cannot go on"),
