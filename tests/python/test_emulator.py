@@ -241,6 +241,39 @@ def test_a_kernel_that_starts_early_waits_first(name):
         assert words in found
 
 
+def test_kernels_of_one_token_start_early():
+    """All of them wait before they read or write: an embedding, norms, products, positions and the cache."""
+    code = """
+    import numpy as np, pygpukit as gp
+    rng = np.random.default_rng(3)
+    def short(*shape):
+        with gp.device("cpu"):
+            return gp.from_numpy(rng.standard_normal(shape).astype("float32")).astype("bfloat16").to("cuda")
+    def host(x, dtype="int32"):
+        return gp.from_numpy(np.asarray(x, dtype), device="cuda")
+    table, gamma, beta, qkv_w, gate, up, down = (
+        short(*s) for s in ((9, 64), (64,), (64,), (96, 64), (72, 64), (72, 64), (64, 72)))
+    k, v = short(3, 16, 1, 32), short(3, 16, 1, 32)
+    cos, sin = (host(f(np.outer(np.arange(48), np.arange(16))), "float32") for f in (np.cos, np.sin))
+    ids, at, tables = host([4]), host([7]), host([[2, 0, 1]])
+    x, normed, qkv, mlp, out = short(1, 64), short(1, 64), short(1, 96), short(1, 72), short(1, 64)
+    q = short(1, 1, 32)
+    def step():
+        gp.embedding(table, ids, out=x)
+        gp.rmsnorm(x, gamma, out=normed)
+        gp.linear(normed, qkv_w, out=qkv)
+        gp.qkv_rope_append(qkv, q, k, v, host([0]), at, block_tables=tables, cos=cos, sin=sin)
+        gp.layernorm(x, gamma, beta, out=normed)
+        gp.linear_swiglu(normed, gate, up, out=mlp)
+        gp.linear(mlp, down, residual=x, out=out)
+        return [a.to_numpy().tobytes() for a in (normed, qkv, q, k, v, mlp, out)]
+    first = step()
+    assert step() == first
+    """
+    done = run(code, "--arch", "90", "--early")
+    assert done.returncode == 0, done.stderr
+
+
 HOPPER_FAULTS = {
     "read before the copy came": ({"before": "out[threadIdx.x] = s[threadIdx.x % 32];", "after": ""}, "race"),
     "bytes that never come": ({"bytes_": 256}, "cannot go on"),

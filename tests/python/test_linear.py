@@ -116,6 +116,16 @@ def test_swiglu(device, rng, dtype, shape):
     close(out, want, dtype)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("n", "k"), [(1, 8), (33, 72), (70, 2056), (9, 6152)])
+def test_swiglu_of_one_row_has_the_bits_of_two_products(device, rng, dtype, n, k):
+    """Both in one pass where gate and up lie alike, one after the other where they do not."""
+    x, gate, up = (make(rng, s, dtype) for s in ((1, k), (n, k), (n, k)))
+    apart = gp.empty((n, k + 8), dtype=dtype)[:, :k]
+    apart[...] = up
+    assert np.array_equal(exact(gp.linear_swiglu(x, gate, up)), exact(gp.linear_swiglu(x, gate, apart)))
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_other_ranks_and_layouts(device, rng, dtype):
     x, w, b = make(rng, (2, 3, 64), dtype), make(rng, (128, 64), dtype, 0.1), make(rng, (128,), dtype)

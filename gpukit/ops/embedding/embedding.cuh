@@ -4,6 +4,7 @@
 #include "gpukit/ops/common/fault.cuh"
 #include "gpukit/ops/common/vec.cuh"
 #include "gpukit/ops/embedding/embedding_params.cuh"
+#include "gpukit/ops/hopper/pdl.cuh"
 
 namespace gpukit {
 
@@ -11,6 +12,7 @@ template <typename T, int kBytes>
 __global__ void __launch_bounds__(256) embedding_rows(T* out, const T* __restrict__ table, const void* ids,
                                                       Fault* fault, const __grid_constant__ EmbeddingParams p) {
   constexpr int V = kBytes / sizeof(T);
+  start_in_turn();
   const int lanes = 1 << p.log2_lanes;
   const int lane = threadIdx.x & (lanes - 1);
   const int64_t piece = blockIdx.y;  // of a row

@@ -5,6 +5,7 @@
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/embedding/embedding.h"
 #include "gpukit/ops/embedding/embedding_params.cuh"
+#include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/runtime/fault.h"
 
 namespace gpukit::cuda {
@@ -55,10 +56,11 @@ void embedding(const char* op, const Array& out, const Array& table, const Array
   p.piece = ceil_div(ceil_div(p.width, pieces), per_pass) * per_pass;
   pieces = ceil_div(p.width, p.piece);
   const int64_t rows_per_block = 256 >> p.log2_lanes;
-  const jit::LaunchConfig config{
-      .grid_x = static_cast<unsigned>(std::min<int64_t>(ceil_div(p.rows, rows_per_block), 0x7fffffff)),
-      .grid_y = static_cast<unsigned>(pieces),
-      .block_x = 256};
+  const int64_t row_blocks = std::min<int64_t>(ceil_div(p.rows, rows_per_block), 0x7fffffff);
+  const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(row_blocks),
+                                 .grid_y = static_cast<unsigned>(pieces),
+                                 .block_x = 256,
+                                 .overlaps = may_start_early(out, row_blocks * pieces)};
   const jit::Kernel& kernel = bytes == 16 ? widest.get(0, DType::uint64) : moves.get(vector ? 0 : 1, move_type(bytes));
   jit::launch(kernel, out.device(), config, write(out), read(table), read(ids), runtime::fault_address(out.device()),
               p);

@@ -1,6 +1,7 @@
 // Normalisation over the last axis. Row sums follow the tree of common/reduce.cuh.
 #pragma once
 #include "gpukit/ops/common/rows.cuh"
+#include "gpukit/ops/hopper/pdl.cuh"
 
 namespace gpukit {
 
@@ -49,6 +50,7 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
                  const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
+  start_in_turn();
   __shared__ C shared[32];
   RowPart<T, V> part(p, blockIdx.x);
   part.load(x, p);
@@ -62,6 +64,7 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
     l2norm_rows(T* out, const T* x, compute_t<T> eps, const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
+  start_in_turn();
   __shared__ C shared[32];
   RowPart<T, V> part(p, blockIdx.x);
   part.load(x, p);
@@ -76,6 +79,7 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
                    int64_t gamma_step, int64_t beta_step, const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
+  start_in_turn();
   __shared__ C shared[32];
   RowPart<T, V> part(p, blockIdx.x);
   part.load(x, p);
@@ -93,6 +97,7 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
                  const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
+  start_in_turn();
   __shared__ C slots[kRowMaxThreads / 32 * kWalkLevels];
   __shared__ C shared[32];
   for (int64_t index = blockIdx.x; index < p.rows; index += gridDim.x) {
@@ -109,6 +114,7 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
     l2norm_wide(T* out, const T* x, compute_t<T> eps, const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
+  start_in_turn();
   __shared__ C slots[kRowMaxThreads / 32 * kWalkLevels];
   __shared__ C shared[32];
   for (int64_t index = blockIdx.x; index < p.rows; index += gridDim.x) {
@@ -125,6 +131,7 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
                    int64_t gamma_step, int64_t beta_step, const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
+  start_in_turn();
   __shared__ C slots[kRowMaxThreads / 32 * kWalkLevels];
   __shared__ C shared[32];
   for (int64_t index = blockIdx.x; index < p.rows; index += gridDim.x) {

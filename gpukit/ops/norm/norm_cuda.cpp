@@ -1,5 +1,6 @@
 #include "gpukit/jit/launch.h"
 #include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/ops/norm/norm.h"
 
 namespace gpukit::cuda {
@@ -24,7 +25,8 @@ bool is_vector(const Array& weight) { return is_aligned(weight) && weight.is_con
 template <typename Real>
 void launch(const RowPlan& plan, const Array& out, const Array& input, const Array* gamma, const Array* beta,
             Real eps) {
-  const jit::LaunchConfig config{.grid_x = plan.grid, .block_x = plan.block};
+  const jit::LaunchConfig config{
+      .grid_x = plan.grid, .block_x = plan.block, .overlaps = may_start_early(out, plan.grid)};
   const int kernel = 2 * static_cast<int>(plan.form) + (plan.vector ? 0 : 1);
   if (gamma == nullptr) {
     jit::launch(l2norms.get(kernel, input.dtype()), input.device(), config, write(out), read(input), eps, plan.params);

@@ -2,6 +2,7 @@
 #pragma once
 #include "gpukit/ops/common/fault.cuh"
 #include "gpukit/ops/common/quant.cuh"
+#include "gpukit/ops/hopper/pdl.cuh"
 #include "gpukit/ops/rope/qkv_params.cuh"
 
 namespace gpukit {
@@ -118,6 +119,7 @@ __global__ void __launch_bounds__(32 * kRopeWarps, 4)
                     const float* cos, const float* sin, const uint8_t* overtaken, Fault* fault,
                     const __grid_constant__ QkvParams p, int32_t padded) {
   extern __shared__ float memory[];
+  start_in_turn();
   const int lane = threadIdx.x & 31;
   float* const x = memory + (threadIdx.x >> 5) * (p.dim + padded);
   float* const squares = x + p.dim;

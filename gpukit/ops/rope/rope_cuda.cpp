@@ -4,6 +4,7 @@
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/workspace.h"
+#include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/ops/rope/rope_impl.h"
 #include "gpukit/runtime/fault.h"
 
@@ -57,6 +58,7 @@ void qkv_rope_append(const QkvCall& c) {
   const QkvParams& p = c.params;
   const auto padded = static_cast<int32_t>(ceil_power(p.dim));
   jit::LaunchConfig config = warps_for(p.tokens * (int64_t{p.heads} + 2 * int64_t{p.kv_heads}));
+  config.overlaps = may_start_early(c.qkv, config.grid_x);
   config.shared_bytes = static_cast<unsigned>(sizeof(float)) * kRopeWarps * static_cast<unsigned>(p.dim + padded);
   const Device device = c.qkv.device();
   Temporaries temporaries("qkv_rope_append");

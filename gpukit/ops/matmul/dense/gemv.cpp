@@ -6,6 +6,7 @@
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
+#include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/ops/matmul/dense/gemv_problem.cuh"
 
 namespace gpukit::cuda {
@@ -14,10 +15,11 @@ namespace {
 constexpr const char* kSource = "gpukit/ops/matmul/dense/gemv.cuh";
 const std::vector<DType> kDTypes = {DType::float16, DType::bfloat16};
 
-const jit::KernelSet rows(kSource, {"gpukit::gemv<{T}, {T}, 1, 8, 2>"}, kDTypes);
-const jit::KernelSet wide_rows(kSource, {"gpukit::gemv<{T}, float, 1, 8, 2>"}, kDTypes);
+const jit::KernelSet rows(kSource, {"gpukit::gemv<{T}, {T}>"}, kDTypes);
+const jit::KernelSet wide_rows(kSource, {"gpukit::gemv<{T}, float>"}, kDTypes);
 
-const jit::KernelSet layers(kSource, {"gpukit::gemv_linear<{T}, 1, 8, 2>"}, kDTypes);
+const jit::KernelSet layers(kSource, {"gpukit::gemv_linear<{T}>"}, kDTypes);
+const jit::KernelSet swiglus(kSource, {"gpukit::gemv_swiglu<{T}>"}, kDTypes);
 
 /// Lanes with 8 outputs each, blocks that share k.
 struct Columns {
@@ -83,21 +85,50 @@ std::string GemvPlan::str() const {
          " blocks; k split among threads by the sizes alone, one fused multiply-add for each, added in fixed trees";
 }
 
+namespace {
+
+/// Of a plan whose weights lie along k: one block an output, which may start early.
+struct RowsLaunch {
+  jit::LaunchConfig config;
+  GemvProblem problem;
+
+  RowsLaunch(const GemvPlan& plan, const Array& out)
+      : config{.grid_x = plan.grid, .block_x = plan.block, .overlaps = may_start_early(out)},
+        problem{.n = plan.n,
+                .k = plan.k,
+                .w_stride = plan.w_stride,
+                .out_stride = plan.out_stride,
+                .early_blocks = blocks_at_once(out, kGemvThreads)} {}
+};
+
+}  // namespace
+
 void launch_gemv(const GemvPlan& plan, const Array& out, const Array& a, const Array& b) {
-  const jit::KernelSet& set = plan.columns               ? columns[static_cast<size_t>(plan.instance)]
-                              : out.dtype() == a.dtype() ? rows
-                                                         : wide_rows;
   const Array &w = plan.w_is_a ? a : b, &x = plan.w_is_a ? b : a;
-  const GemvProblem problem{.n = plan.n, .k = plan.k, .w_stride = plan.w_stride, .out_stride = plan.out_stride};
-  jit::launch(set.get(0, a.dtype()), out.device(), {.grid_x = plan.grid, .block_x = plan.block}, write(out), read(w),
-              read(x), problem);
+  if (plan.columns) {
+    const GemvProblem problem{
+        .n = plan.n, .k = plan.k, .w_stride = plan.w_stride, .out_stride = plan.out_stride, .early_blocks = 0};
+    jit::launch(columns[static_cast<size_t>(plan.instance)].get(0, a.dtype()), out.device(),
+                {.grid_x = plan.grid, .block_x = plan.block}, write(out), read(w), read(x), problem);
+    return;
+  }
+  const RowsLaunch launch(plan, out);
+  const jit::KernelSet& set = out.dtype() == a.dtype() ? rows : wide_rows;
+  jit::launch(set.get(0, a.dtype()), out.device(), launch.config, write(out), read(w), read(x), launch.problem);
 }
 
 void launch_gemv_linear(const GemvPlan& plan, const Array& out, const Array& input, const Array& weight,
                         const LinearSteps& steps, const Array& bias, const Array& residual) {
-  const GemvProblem problem{.n = plan.n, .k = plan.k, .w_stride = plan.w_stride, .out_stride = plan.out_stride};
-  jit::launch(layers.get(0, input.dtype()), out.device(), {.grid_x = plan.grid, .block_x = plan.block}, write(out),
-              read(weight), read(input), problem, read_if(bias), read_if(residual), steps);
+  const RowsLaunch launch(plan, out);
+  jit::launch(layers.get(0, input.dtype()), out.device(), launch.config, write(out), read(weight), read(input),
+              launch.problem, read_if(bias), read_if(residual), steps);
+}
+
+void launch_gemv_swiglu(const GemvPlan& plan, const Array& out, const Array& input, const Array& gate,
+                        const Array& up) {
+  const RowsLaunch launch(plan, out);
+  jit::launch(swiglus.get(0, input.dtype()), out.device(), launch.config, write(out), read(gate), read(up), read(input),
+              launch.problem);
 }
 
 }  // namespace gpukit::cuda

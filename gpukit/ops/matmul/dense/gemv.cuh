@@ -5,22 +5,24 @@
 #pragma once
 #include "gpukit/ops/common/half.cuh"
 #include "gpukit/ops/hopper/cluster.cuh"
+#include "gpukit/ops/hopper/pdl.cuh"
 #include "gpukit/ops/matmul/dense/gemv_problem.cuh"
 #include "gpukit/ops/matmul/dense/linear_end.cuh"
 
 namespace gpukit {
 
-/// 16 bytes that are read once: they leave nothing in the L1.
+/// 16 bytes that are read once: they leave nothing in the L1. Neither this nor load_cached is an .nc load: a kernel
+/// that starts early is there while they are written.
 GPUKIT_DEVICE uint4 load_streamed(const void* p) {
   uint4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.global.L1::no_allocate.L2::128B.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                : "l"(p));
   return v;
 }
 GPUKIT_DEVICE uint4 load_cached(const void* p) {
   uint4 v;
-  asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+  asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
   return v;
 }
 
@@ -48,26 +50,26 @@ GPUKIT_DEVICE void unpack(float (&to)[8], const uint4& v) {
   }
 }
 
-/// Rows of w contiguous along k. `kWarps` warps share `kRows` rows; each thread has kRows * kDepth loads under way. A
-/// block makes kRows * 8 / kWarps outputs. w, x and w_stride are multiples of 16 bytes, k of 8.
-/// `end` makes a result of the sum of an output.
-template <typename T, typename Out, int kRows, int kWarps, int kDepth, typename End>
-GPUKIT_DEVICE void run_gemv(Out* out, const T* w, const T* x, const GemvProblem& s, const End& end) {
-  constexpr int kGroups = kGemvThreads / 32 / kWarps, kStep = kWarps * 32 * 8;
+/// The block's row of each of kMatrices matrices, contiguous along k, by x: `sums` of thread 0, which gets true. A
+/// thread has kMatrices * kDepth loads under way. Rows and x are at multiples of 16 bytes, k is one of 8.
+template <typename T, int kMatrices, int kDepth>
+GPUKIT_DEVICE bool multiply_rows(float (&sums)[kMatrices], const T* const (&rows)[kMatrices], const T* x,
+                                 const GemvProblem& s) {
+  constexpr int kWarps = kGemvThreads / 32, kStep = kGemvThreads * 8;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t row = (static_cast<int64_t>(blockIdx.x) * kGroups + warp / kWarps) * kRows;
-  const T* rows[kRows];
+  let_next_start();
+  if (threadIdx.x == 0 && blockIdx.x < s.early_blocks) {
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) rows[r] = w + (row + r < s.n ? row + r : s.n - 1) * s.w_stride;
-
-  float sums[kRows];
+    for (int r = 0; r < kMatrices; ++r) prefetch_rows(rows[r], s.k * static_cast<int64_t>(sizeof(T)));
+  }
+  wait_for_previous();
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) sums[r] = 0.0f;
-  const auto multiply = [&](const uint4(&loaded)[kRows], const T* at) {
+  for (int r = 0; r < kMatrices; ++r) sums[r] = 0.0f;
+  const auto multiply = [&](const uint4(&loaded)[kMatrices], const T* at) {
     float x8[8];
     unpack<T>(x8, load_cached(at));
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kMatrices; ++r) {
       float w8[8];
       unpack<T>(w8, loaded[r]);
 #pragma unroll
@@ -75,69 +77,77 @@ GPUKIT_DEVICE void run_gemv(Out* out, const T* w, const T* x, const GemvProblem&
     }
   };
 
-  int64_t k = (warp % kWarps * 32 + lane) * 8;
+  int64_t k = (warp * 32 + lane) * 8;
 #pragma unroll 1
   for (; k + (kDepth - 1) * kStep < s.k; k += kDepth * kStep) {
-    uint4 loaded[kDepth][kRows];
+    uint4 loaded[kDepth][kMatrices];
 #pragma unroll
     for (int d = 0; d < kDepth; ++d)
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) loaded[d][r] = load_streamed(rows[r] + k + d * kStep);
+      for (int r = 0; r < kMatrices; ++r) loaded[d][r] = load_streamed(rows[r] + k + d * kStep);
 #pragma unroll
     for (int d = 0; d < kDepth; ++d) multiply(loaded[d], x + k + d * kStep);
   }
-  {
-    uint4 loaded[kDepth][kRows];
+  if constexpr (kDepth > 1) {
+    uint4 loaded[kDepth - 1][kMatrices];
 #pragma unroll
     for (int d = 0; d < kDepth - 1; ++d)
       if (k + d * kStep < s.k) {
 #pragma unroll
-        for (int r = 0; r < kRows; ++r) loaded[d][r] = load_streamed(rows[r] + k + d * kStep);
+        for (int r = 0; r < kMatrices; ++r) loaded[d][r] = load_streamed(rows[r] + k + d * kStep);
       }
 #pragma unroll
     for (int d = 0; d < kDepth - 1; ++d)
       if (k + d * kStep < s.k) multiply(loaded[d], x + k + d * kStep);
   }
 
+  __shared__ float partial[kWarps][kMatrices];
 #pragma unroll
-  for (int r = 0; r < kRows; ++r)
+  for (int r = 0; r < kMatrices; ++r) {
 #pragma unroll
     for (int mask = 16; mask != 0; mask /= 2) sums[r] += __shfl_xor_sync(0xffffffffu, sums[r], mask);
-  if constexpr (kWarps == 1) {
-#pragma unroll
-    for (int r = 0; r < kRows; ++r)
-      if (lane == r && row + r < s.n) out[(row + r) * s.out_stride] = store<Out>(end(sums[r], row + r));
-  } else {
-    __shared__ float partial[kGroups * kWarps][kRows];
-#pragma unroll
-    for (int r = 0; r < kRows; ++r)
-      if (lane == r) partial[warp][r] = sums[r];
-    __syncthreads();
-    const int thread = static_cast<int>(threadIdx.x);
-    if (thread < kGroups * kRows) {
-      const int group = thread / kRows, r = thread % kRows;
-      const int64_t at = (static_cast<int64_t>(blockIdx.x) * kGroups + group) * kRows + r;
-      float sum = partial[group * kWarps][r];
-#pragma unroll
-      for (int i = 1; i < kWarps; ++i) sum += partial[group * kWarps + i][r];
-      if (at < s.n) out[at * s.out_stride] = store<Out>(end(sum, at));
-    }
+    if (lane == r) partial[warp][r] = sums[r];
   }
+  __syncthreads();
+  if (threadIdx.x != 0) return false;
+#pragma unroll
+  for (int r = 0; r < kMatrices; ++r) {
+    sums[r] = partial[0][r];
+#pragma unroll
+    for (int i = 1; i < kWarps; ++i) sums[r] += partial[i][r];
+  }
+  return true;
 }
 
-template <typename T, typename Out, int kRows, int kWarps, int kDepth>
-__global__ void __launch_bounds__(kGemvThreads) gemv(Out* out, const T* w, const T* x, GemvProblem s) {
-  run_gemv<T, Out, kRows, kWarps, kDepth>(out, w, x, s, [](float sum, int64_t) { return sum; });
+// gemv, gemv_linear, gemv_swiglu: one block an output.
+template <typename T, typename Out>
+__global__ void __launch_bounds__(kGemvThreads)
+    gemv(Out* out, const T* w, const T* x, const __grid_constant__ GemvProblem s) {
+  const T* const rows[1] = {w + blockIdx.x * s.w_stride};
+  float sums[1];
+  if (multiply_rows<T, 1, 2>(sums, rows, x, s)) out[blockIdx.x * s.out_stride] = store<Out>(sums[0]);
 }
 
 /// A layer of one row.
-template <typename T, int kRows, int kWarps, int kDepth>
+template <typename T>
 __global__ void __launch_bounds__(kGemvThreads)
-    gemv_linear(T* out, const T* w, const T* x, GemvProblem s, const T* bias, const T* residual,
+    gemv_linear(T* out, const T* w, const T* x, const __grid_constant__ GemvProblem s, const T* bias, const T* residual,
                 const __grid_constant__ LinearSteps e) {
-  run_gemv<T, T, kRows, kWarps, kDepth>(out, w, x, s, [&](float sum, int64_t at) {
-    return end_layer(sum, e, load_or_nothing(bias, at), load_or_nothing(residual, at));
-  });
+  const T* const rows[1] = {w + blockIdx.x * s.w_stride};
+  float sums[1];
+  if (!multiply_rows<T, 1, 2>(sums, rows, x, s)) return;
+  const float ended = end_layer(sums[0], e, load_or_nothing(bias, blockIdx.x), load_or_nothing(residual, blockIdx.x));
+  out[blockIdx.x * s.out_stride] = store<T>(ended);
+}
+
+/// silu(gate x) * (up x) of one row.
+template <typename T>
+__global__ void __launch_bounds__(kGemvThreads)
+    gemv_swiglu(T* out, const T* gate, const T* up, const T* x, const __grid_constant__ GemvProblem s) {
+  const T* const rows[2] = {gate + blockIdx.x * s.w_stride, up + blockIdx.x * s.w_stride};
+  float sums[2];
+  if (multiply_rows<T, 2, 1>(sums, rows, x, s))
+    out[blockIdx.x * s.out_stride] = store<T>(silu_short(sums[0]) * sums[1]);
 }
 
 /// Blocks of gemv_columns on an SM. 0 leaves it to the compiler, which on SM 90 keeps more of them with fewer
@@ -153,7 +163,7 @@ inline constexpr int kColumnsResident = 2;
 /// address is a multiple of 16 bytes, n of 8.
 template <typename T, typename Out, int kLanes, int kThreads, int kBlocks, int kDepth>
 __global__ void __launch_bounds__(kThreads, kColumnsResident) GPUKIT_CLUSTER(kBlocks)
-    gemv_columns(Out* out, const T* w, const T* x, GemvProblem s) {
+    gemv_columns(Out* out, const T* w, const T* x, const __grid_constant__ GemvProblem s) {
   constexpr int kRowsAtOnce = kThreads / kLanes;
   const int lane = static_cast<int>(threadIdx.x) % kLanes, row = static_cast<int>(threadIdx.x) / kLanes;
   const int block = static_cast<int>(blockIdx.x) % kBlocks;

@@ -40,5 +40,7 @@ void launch_gemv(const GemvPlan& plan, const Array& out, const Array& a, const A
 /// dense.
 void launch_gemv_linear(const GemvPlan& plan, const Array& out, const Array& input, const Array& weight,
                         const LinearSteps& steps, const Array& bias, const Array& residual);
+/// silu(input @ gate.T) * (input @ up.T) of one row, by the plan for gate. `up` lies as gate does.
+void launch_gemv_swiglu(const GemvPlan& plan, const Array& out, const Array& input, const Array& gate, const Array& up);
 
 }  // namespace gpukit::cuda

@@ -6,6 +6,7 @@
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/ops/matmul/dense/linear_steps_of.h"
 #include "gpukit/ops/matmul/linear_impl.h"
 
@@ -19,7 +20,9 @@ const jit::KernelSet swiglu_kernels("gpukit/ops/matmul/dense/linear_end.cuh", {"
 jit::LaunchConfig config_of(const Array& out) {
   constexpr int64_t kThreads = 256, kMaxBlocks = 1 << 20;
   const int64_t blocks = std::min(ceil_div(out.size(), kThreads), kMaxBlocks);
-  return {.grid_x = static_cast<unsigned>(blocks), .block_x = static_cast<unsigned>(kThreads)};
+  return {.grid_x = static_cast<unsigned>(blocks),
+          .block_x = static_cast<unsigned>(kThreads),
+          .overlaps = may_start_early(out, blocks)};
 }
 
 LinearEnd shape_of(const Array& out) { return {out.shape(0), out.shape(1), out.strides()[0]}; }

@@ -2,6 +2,7 @@
 // calls these functions or has their steps, so that the bits of a row do not depend on which one served.
 #pragma once
 #include "gpukit/ops/common/math.cuh"
+#include "gpukit/ops/hopper/pdl.cuh"
 #include "gpukit/ops/matmul/dense/linear_steps.cuh"
 
 namespace gpukit {
@@ -29,6 +30,7 @@ GPUKIT_DEVICE float load_or_nothing(const T* from, int64_t at) {
 template <typename T>
 __global__ void linear_end(T* out, const float* sums, const T* bias, const T* residual,
                            const __grid_constant__ LinearSteps e, const __grid_constant__ LinearEnd s) {
+  start_in_turn();
   const int64_t count = s.m * s.n, step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
     const int64_t row = i / s.n, column = i - row * s.n;
@@ -40,6 +42,7 @@ __global__ void linear_end(T* out, const float* sums, const T* bias, const T* re
 /// silu(gate) * up.
 template <typename T>
 __global__ void swiglu_end(T* out, const float* gate, const float* up, const __grid_constant__ LinearEnd s) {
+  start_in_turn();
   const int64_t count = s.m * s.n, step = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
     const int64_t row = i / s.n;

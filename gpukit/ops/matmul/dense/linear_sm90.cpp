@@ -146,18 +146,26 @@ bool launch_tiles(const Array& out, const Array& input, const Array& weight, con
 
 }  // namespace
 
+namespace {
+
+/// Of one row, where its bits may differ from those of more.
+std::optional<GemvPlan> plan_gemv_layer(const Array& out, const Array& input, const Array& weight) {
+  if (input.shape(0) != 1 || runtime::determinism() == env::Determinism::batch_invariant) return std::nullopt;
+  const MatmulProblem problem = matrix_problem(out.strides(), input, weight.transpose());
+  const auto plan = plan_gemv(gemv_product(problem, input, weight, out.dtype()));
+  return plan && !plan->columns && !plan->w_is_a ? plan : std::nullopt;
+}
+
+}  // namespace
+
 bool launch_linear(const Array& out, const Array& input, const Array& weight, const LinearOptions& options) {
   if (!is_dense(options.bias) || !is_dense(options.residual)) return false;
   const LinearSteps steps = steps_of(options, options.residual);
-  const MatmulProblem problem = matrix_problem(out.strides(), input, weight.transpose());
-  const bool any_order = runtime::determinism() != env::Determinism::batch_invariant;
-  if (problem.m == 1 && any_order) {
-    const auto plan = plan_gemv(gemv_product(problem, input, weight, out.dtype()));
-    if (plan && !plan->columns && !plan->w_is_a) {
-      launch_gemv_linear(*plan, out, input, weight, steps, options.bias, options.residual);
-      return true;
-    }
+  if (const auto plan = plan_gemv_layer(out, input, weight)) {
+    launch_gemv_linear(*plan, out, input, weight, steps, options.bias, options.residual);
+    return true;
   }
+  const MatmulProblem problem = matrix_problem(out.strides(), input, weight.transpose());
   if (weight.context().properties().sm_major != 9) return false;
   const auto& plan = cached_plan_gemm90(problem, {.input = input.dtype(),
                                                   .out = out.dtype(),
@@ -173,6 +181,10 @@ bool launch_linear(const Array& out, const Array& input, const Array& weight, co
 }
 
 bool launch_linear_swiglu(const Array& out, const Array& input, const Array& gate, const Array& up) {
+  if (const auto plan = plan_gemv_layer(out, input, gate); plan && is_aligned(up) && up.strides() == gate.strides()) {
+    launch_gemv_swiglu(*plan, out, input, gate, up);
+    return true;
+  }
   // Few rows are two products at the speed of memory.
   constexpr int64_t kMostOfTwoProducts = 64;
   if (out.shape(0) <= kMostOfTwoProducts || !fits(out, input, gate) || !engine_takes(up)) return false;

@@ -23,14 +23,4 @@ GPUKIT_DEVICE void copy_streamed_if(bool inside, uint32_t shared, const void* gl
 GPUKIT_DEVICE void copy_cached_async(uint32_t shared, const void* global, int bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
 }
-/// Asks for the first of `bytes` to be in the L2 soon, where the chip can be asked.
-GPUKIT_DEVICE void prefetch_rows([[maybe_unused]] const void* from, [[maybe_unused]] int64_t bytes) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  constexpr int64_t kMost = 32768;
-  if (bytes > 0)
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(static_cast<int>(min(bytes, kMost)))
-                 : "memory");
-#endif
-}
-
 }  // namespace gpukit
