@@ -242,7 +242,7 @@ def test_a_kernel_that_starts_early_waits_first(name):
 
 
 def test_kernels_of_one_token_start_early():
-    """All of them wait before they read or write: an embedding, norms, products, positions and the cache."""
+    """All of them wait before they read or write: an embedding, norms, products, positions, the cache, experts."""
     code = """
     import numpy as np, pygpukit as gp
     rng = np.random.default_rng(3)
@@ -258,6 +258,7 @@ def test_kernels_of_one_token_start_early():
     ids, at, tables = host([4]), host([7]), host([[2, 0, 1]])
     x, normed, qkv, mlp, out = short(1, 64), short(1, 64), short(1, 96), short(1, 72), short(1, 64)
     q = short(1, 1, 32)
+    router, gate_up, downs, routed, wide = (short(*s) for s in ((5, 64), (5, 48, 64), (5, 64, 24), (1, 64), (1, 66)))
     def step():
         gp.embedding(table, ids, out=x)
         gp.rmsnorm(x, gamma, out=normed)
@@ -266,7 +267,11 @@ def test_kernels_of_one_token_start_early():
         gp.layernorm(x, gamma, beta, out=normed)
         gp.linear_swiglu(normed, gate, up, out=mlp)
         gp.linear(mlp, down, residual=x, out=out)
-        return [a.to_numpy().tobytes() for a in (normed, qkv, q, k, v, mlp, out)]
+        gp.moe(out, router, gate_up, downs, 2, out=routed)
+        gp.add(out, routed, out=routed)
+        gp.multiply(wide[:, 1:65], routed, out=routed)
+        gp.gelu(routed, out=routed)
+        return [a.to_numpy().tobytes() for a in (normed, qkv, q, k, v, mlp, out, routed)]
     first = step()
     assert step() == first
     """

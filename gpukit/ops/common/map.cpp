@@ -7,6 +7,7 @@
 #include "gpukit/jit/launch.h"
 #include "gpukit/jit/module.h"
 #include "gpukit/ops/common/trace.h"
+#include "gpukit/ops/hopper/pdl.h"
 
 namespace gpukit::cuda {
 
@@ -210,7 +211,11 @@ void launch_slices(const MapKernels& kernels, const Operands<N>& o, const Stride
   const bool tiled = kernels.tiled != nullptr && plan.whole_tiles && o.all_arrays() &&
                      o.start_at_packs(offsets, map_tile(o.widest).pack);
   launch_operands(tiled ? *kernels.tiled : kernels.strided, o, offsets,
-                  {.grid_x = plan.grid, .block_x = kMapThreads, .shared_bytes = plan.shared_bytes}, args, plan.map);
+                  {.grid_x = plan.grid,
+                   .block_x = kMapThreads,
+                   .shared_bytes = plan.shared_bytes,
+                   .overlaps = may_start_early(*o.arrays[0], plan.grid)},
+                  args, plan.map);
 }
 
 template <int N>
@@ -251,8 +256,11 @@ void launch_any(const MapKernels& kernels, const Array* const (&arrays)[N], cons
   // See map2: costly functions take vectors of two arrays only.
   const bool vectors =
       (N != 3 || kernels.cost < 3 || o.all_arrays()) && o.start_at_packs(kNoOffsets, map_vector(o.widest));
+  const int64_t blocks = blocks_of(n, block);
   launch_operands(kernels.contiguous, o, kNoOffsets,
-                  {.grid_x = static_cast<unsigned>(blocks_of(n, block)), .block_x = static_cast<unsigned>(threads)},
+                  {.grid_x = static_cast<unsigned>(blocks),
+                   .block_x = static_cast<unsigned>(threads),
+                   .overlaps = may_start_early(*arrays[0], blocks)},
                   args, n, vectors ? static_cast<unsigned>(n / block) : 0u);
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 #include "gpukit/ops/common/map_layout.cuh"
 #include "gpukit/ops/common/vec.cuh"
+#include "gpukit/ops/hopper/pdl.cuh"
 
 namespace gpukit {
 
@@ -54,6 +55,7 @@ __global__ void __launch_bounds__(map_threads(1, Op::kCost, sizeof(typename Op::
                                              Op::kCost))
     map1(typename Op::Out* out, const typename Op::A* a, const __grid_constant__ MapArgs args, int64_t n,
          unsigned whole_blocks) {
+  start_in_turn();
   using A = typename Op::A;
   using Out = typename Op::Out;
   constexpr int V = map_vector(widest_of(sizeof(A), sizeof(Out)));
@@ -99,6 +101,7 @@ __global__ void __launch_bounds__(map_threads(2, Op::kCost, sizeof(typename Op::
                                              Op::kCost))
     map2(typename Op::Out* out, const typename Op::A* a, const typename Op::B* b, const __grid_constant__ MapArgs args,
          int64_t n, unsigned whole_blocks) {
+  start_in_turn();
   using A = typename Op::A;
   using B = typename Op::B;
   constexpr int V = map_vector(widest_of(sizeof(A), sizeof(B), sizeof(typename Op::Out)));
@@ -130,6 +133,7 @@ __global__ void __launch_bounds__(map_threads(3, Op::kCost, sizeof(typename Op::
                                              map_threads(3, Op::kCost, sizeof(typename Op::Out)), Op::kCost))
     map3(typename Op::Out* out, const typename Op::A* a, const typename Op::B* b, const typename Op::C* c,
          const __grid_constant__ MapArgs args, int64_t n, unsigned whole_blocks) {
+  start_in_turn();
   using A = typename Op::A;
   using B = typename Op::B;
   using C = typename Op::C;

@@ -294,6 +294,7 @@ template <typename Op>
 __global__ void __launch_bounds__(kMapThreads, strided_blocks(1, sizeof(typename Op::A), IsPlain<Op>::value))
     map1_strided(typename Op::Out* out, const typename Op::A* a, const __grid_constant__ MapArgs args,
                  const __grid_constant__ StridedMap map) {
+  start_in_turn();
   constexpr int kWidest = widest_of(sizeof(typename Op::A), sizeof(typename Op::Out));
   constexpr MapTile kTile = map_tile(kWidest);
   constexpr int P = kTile.pack;
@@ -346,6 +347,7 @@ template <typename Op>
 __global__ void __launch_bounds__(kMapThreads, strided_blocks(2, sizeof(typename Op::A)))
     map2_strided(typename Op::Out* out, const typename Op::A* a, const typename Op::B* b,
                  const __grid_constant__ MapArgs args, const __grid_constant__ StridedMap map) {
+  start_in_turn();
   constexpr int kWidest = widest_of(sizeof(typename Op::A), sizeof(typename Op::B), sizeof(typename Op::Out));
   constexpr MapTile kTile = map_tile(kWidest);
   constexpr int P = kTile.pack;
@@ -406,6 +408,7 @@ template <typename Op>
 __global__ void __launch_bounds__(kMapThreads, strided_blocks(3, sizeof(typename Op::Out)))
     map3_strided(typename Op::Out* out, const typename Op::A* a, const typename Op::B* b, const typename Op::C* c,
                  const __grid_constant__ MapArgs args, const __grid_constant__ StridedMap map) {
+  start_in_turn();
   constexpr int kWidest = widest_of(widest_of(sizeof(typename Op::A), sizeof(typename Op::B)), sizeof(typename Op::C),
                                     sizeof(typename Op::Out));
   constexpr MapTile kTile = map_tile(kWidest);

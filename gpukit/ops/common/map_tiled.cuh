@@ -65,6 +65,7 @@ template <typename Op>
 __global__ void __launch_bounds__(kMapThreads, tiled_blocks(sizeof(typename Op::A)))
     map2_tiled(typename Op::Out* out, const typename Op::A* a, const typename Op::B* b,
                const __grid_constant__ MapArgs args, const __grid_constant__ StridedMap map) {
+  start_in_turn();
   using A = typename Op::A;
   using B = typename Op::B;
   using Out = typename Op::Out;

@@ -19,8 +19,8 @@ inline bool may_start_early(const Array& out) { return out.context().properties(
 
 /// Of kernels that a token or a few take microseconds: what waits behind them holds little for long.
 inline bool may_start_early(const Array& out, int64_t blocks) {
-  constexpr int64_t kMostOfOneSm = 4;
-  return may_start_early(out) && blocks <= kMostOfOneSm * runtime::current_sm_count(out.device());
+  constexpr int64_t kFew = 512;
+  return blocks <= kFew && may_start_early(out);
 }
 
 /// How many blocks of so many threads run side by side, if threads are all they need.

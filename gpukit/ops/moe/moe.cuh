@@ -4,6 +4,7 @@
 #include "gpukit/ops/common/fault.cuh"
 #include "gpukit/ops/common/ordered.cuh"
 #include "gpukit/ops/common/reduce.cuh"
+#include "gpukit/ops/hopper/pdl.cuh"
 #include "gpukit/ops/moe/moe_space.cuh"
 
 namespace gpukit {
@@ -26,6 +27,7 @@ struct LatestRank {
 template <typename T>
 __global__ void __launch_bounds__(256) moe_route(int32_t* indices, T* values, float* gates, const T* logits,
                                                  const int32_t* ids, const __grid_constant__ RouteSpace s) {
+  start_in_turn();
   const int lane = threadIdx.x & 31;
   const int64_t warps = static_cast<int64_t>(gridDim.x) * (blockDim.x >> 5);
   for (int64_t token = blockIdx.x * static_cast<int64_t>(blockDim.x >> 5) + (threadIdx.x >> 5); token < s.tokens;
@@ -76,6 +78,7 @@ template <typename T>
 __global__ void __launch_bounds__(256)
     moe_combine(T* out, const T* rows, const float* weights, const int32_t* reverse, const T* shared,
                 const T* shared_gate, const int32_t* ids, Fault* fault, const __grid_constant__ CombineSpace s) {
+  start_in_turn();
   const int64_t token = blockIdx.x;
   const int64_t i = blockIdx.y * int64_t{256} + threadIdx.x;
   if (i >= s.width) return;

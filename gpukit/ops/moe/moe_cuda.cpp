@@ -4,6 +4,7 @@
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/workspace.h"
+#include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/ops/moe/moe_impl.h"
 #include "gpukit/runtime/fault.h"
 
@@ -29,14 +30,19 @@ unsigned blocks(int64_t count, int64_t per_block) {
 }  // namespace
 
 void route(const Route& r) {
+  const unsigned grid = blocks(r.space.tokens, kBlock / 32);
   jit::launch(typed.get(kRoute, r.logits.dtype()), r.logits.device(),
-              {.grid_x = blocks(r.space.tokens, kBlock / 32), .block_x = kBlock}, write(r.indices), write_if(r.values),
-              write_if(r.gates), read(r.logits), read_if(r.ids), r.space);
+              {.grid_x = grid, .block_x = kBlock, .overlaps = may_start_early(r.logits, grid)}, write(r.indices),
+              write_if(r.values), write_if(r.gates), read(r.logits), read_if(r.ids), r.space);
 }
 
 void combine(const Combine& c) {
+  const int64_t tokens = c.out.shape()[0], columns = blocks(c.space.width, kBlock);
   jit::launch(typed.get(kCombine, c.out.dtype()), c.out.device(),
-              {.grid_x = blocks(c.out.shape()[0], 1), .grid_y = blocks(c.space.width, kBlock), .block_x = kBlock},
+              {.grid_x = blocks(tokens, 1),
+               .grid_y = static_cast<unsigned>(columns),
+               .block_x = kBlock,
+               .overlaps = may_start_early(c.out, tokens * columns)},
               write(c.out), read(c.rows), read(c.weights), read_if(c.reverse), read_if(c.shared),
               read_if(c.shared_gate), read_if(c.ids), runtime::fault_address(c.out.device()), c.space);
 }

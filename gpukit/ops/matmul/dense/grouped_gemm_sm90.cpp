@@ -9,6 +9,7 @@
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/common/workspace.h"
+#include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/ops/hopper/tensor_map.h"
 #include "gpukit/ops/matmul/dense/grouped_problem.cuh"
 #include "gpukit/ops/matmul/quantized/fp8_gemm_sm90.h"
@@ -250,7 +251,9 @@ void launch_grouped90(const ScaledProduct& p, const Grouped90Plan& plan) {
   const int32_t pieces = s.out_n == 1 && is_aligned(p.out) && s.out_m * itemsize(p.out.dtype()) % 16 == 0;
   const jit::Boxes weights{read(p.b.data), plan.weights};
   if (plan.form == Form::in_place) {
-    jit::launch(plain_sets[static_cast<size_t>(plan.instance)].get(0, p.a.data.dtype()), device, config, weights,
+    jit::LaunchConfig early = config;
+    early.overlaps = should_overlap(plan.grid, runtime::current_sm_count(device));
+    jit::launch(plain_sets[static_cast<size_t>(plan.instance)].get(0, p.a.data.dtype()), device, early, weights,
                 jit::Boxes{read(p.a.data), plan.rows}, write(p.out), read(p.ids), s.id_m, plan.problem, pieces,
                 runtime::fault_address(device), s.fault_op);
     return;

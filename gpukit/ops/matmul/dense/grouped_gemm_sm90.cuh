@@ -241,6 +241,7 @@ __global__ void __launch_bounds__(128 * (Rows / 64 + 1), 1)
                        int64_t id_m, const __grid_constant__ Gemm90Problem s, int32_t pieces, Fault* fault,
                        int32_t fault_op) {
   __shared__ MetExperts::Found found;
+  start_in_turn();  // which experts are met is what the kernel before wrote
   run_gemm90<T, T, Rows, Columns, 0, 0, Gemm90Store::transposed_tma, false>(
       &a, &b, &b, &b, out, s, NoFinish{}, NoBlocks{}, MetExperts(found, ids, id_m, s, out, pieces, fault, fault_op));
 }
