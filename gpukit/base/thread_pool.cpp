@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "gpukit/base/env.h"
 #include "gpukit/base/error.h"
@@ -26,6 +27,15 @@ constexpr int64_t kLookNs = 50'000'000;
 /// A piece is run in parts of so many grains, with a look between them.
 constexpr int64_t kPartGrains = 64;
 
+/// Between two looks at what another thread writes.
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 struct Job {
   detail::RangeFunction function;
   void* context;
@@ -46,6 +56,9 @@ struct Job {
   }
 };
 
+/// A job has places for helpers. Who finds one joins; a job that its caller has ended has none, so nobody is waited for
+/// but those who have begun. Idle workers look out for the next job for a while, which costs the caller no system
+/// call, and sleep then.
 class Pool {
  public:
   explicit Pool(uint64_t generation) : generation(generation) {}
@@ -56,28 +69,25 @@ class Pool {
     if (!use.owns_lock()) return false;
     start_workers(helpers);
     helpers = std::min(helpers, num_workers_);
-    {
-      std::lock_guard lock(mutex_);
-      job_ = &job;
-      open_places_ = helpers;
-    }
-    if (helpers == 1)
-      wake_.notify_one();
-    else
-      wake_.notify_all();
+    job_ = &job;
+    places_.store(static_cast<uint64_t>(helpers) * kOpen);
+    if (num_workers_ - asleep_.load() < helpers) wake(helpers);
     t_inside = true;
     job.run(true);
     t_inside = false;
-    std::unique_lock lock(mutex_);
-    open_places_ = 0;  // who has not come by now is not needed
-    done_.wait(lock, [&] { return running_ == 0; });
-    job_ = nullptr;
+    places_.fetch_and(kRunning);
+    wait_for_helpers();
     return true;
   }
 
   const uint64_t generation;
 
  private:
+  static constexpr uint64_t kOpen = uint64_t{1} << 32, kRunning = kOpen - 1;  // in places_
+  static constexpr int kLooks = 64;                                           // before one at the clock
+  static constexpr int64_t kLookOutNs = 100'000;
+  static constexpr int64_t kOthersNs = 20'000;  // a yield that takes longer let others run
+
   void start_workers(int count) {
     if (num_workers_ >= count) return;
     while (num_workers_ < count) {
@@ -90,28 +100,89 @@ class Pool {
     }
   }
 
+  void wake(int helpers) {
+    // A worker that is about to sleep holds the lock from its last look at the places on.
+    { std::lock_guard lock(mutex_); }
+    if (helpers == 1)
+      wake_.notify_one();
+    else
+      wake_.notify_all();
+  }
+
+  bool is_open() const { return places_.load() >= kOpen; }
+  bool is_running() const { return (places_.load() & kRunning) != 0; }
+
+  template <typename Done>
+  static bool look(const Done& done) {
+    for (int i = 0; i < kLooks; ++i) {
+      if (done()) return true;
+      relax();
+    }
+    return false;
+  }
+
+  /// A worker's: until a job has a place. False: none came for a while, or others want this core.
+  bool look_out() const {
+    const int64_t began = files::monotonic_ns();
+    for (int64_t now = began; now - began < kLookOutNs;) {
+      if (look([&] { return is_open(); })) return true;
+      const int64_t before = files::monotonic_ns();
+      std::this_thread::yield();
+      now = files::monotonic_ns();
+      if (now - before > kOthersNs) return false;
+    }
+    return false;
+  }
+
+  /// Helpers that have begun end soon, unless others have taken their core.
+  void wait_for_helpers() {
+    const int64_t began = files::monotonic_ns();
+    do {
+      if (look([&] { return !is_running(); })) return;
+    } while (files::monotonic_ns() - began < kLookOutNs);
+    std::unique_lock lock(mutex_);
+    waits_.store(true);
+    done_.wait(lock, [&] { return !is_running(); });
+    waits_.store(false);
+  }
+
+  bool join() {
+    uint64_t seen = places_.load();
+    while (seen >= kOpen)
+      if (places_.compare_exchange_weak(seen, seen - kOpen + 1)) return true;
+    return false;
+  }
+
+  void leave() {
+    if (((places_.fetch_sub(1) - 1) & kRunning) != 0 || !waits_.load()) return;
+    std::lock_guard lock(mutex_);
+    done_.notify_one();
+  }
+
   void serve() {
     t_inside = true;
-    std::unique_lock lock(mutex_);
     for (;;) {
-      wake_.wait(lock, [&] { return open_places_ > 0; });
-      --open_places_;
-      ++running_;
-      Job* job = job_;
-      lock.unlock();
-      t_helped = job->work;
-      job->run(false);
-      lock.lock();
-      if (--running_ == 0) done_.notify_one();
+      while (join()) {
+        t_helped = job_->work;
+        job_->run(false);
+        leave();
+      }
+      if (look_out()) continue;
+      std::unique_lock lock(mutex_);
+      asleep_.fetch_add(1);
+      wake_.wait(lock, [&] { return is_open(); });
+      asleep_.fetch_sub(1);
     }
   }
 
   std::mutex in_use_;
   int num_workers_ = 0;  // under in_use_
+  Job* job_ = nullptr;   // of who holds in_use_; read by who has joined
+  std::atomic<uint64_t> places_{0};
+  std::atomic<int> asleep_{0};
+  std::atomic<bool> waits_{false};  // the caller, for done_
   std::mutex mutex_;
   std::condition_variable wake_, done_;
-  Job* job_ = nullptr;
-  int open_places_ = 0, running_ = 0;
 };
 
 /// Leaked, and left behind in a forked child: its workers do not exist there and its locks may be taken.

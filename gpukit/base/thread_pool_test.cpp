@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -89,6 +90,34 @@ TEST_F(ThreadPool, ResultIsVisibleToTheCaller) {
       for (int64_t i = b; i < e; ++i) values[i] = i * round;
     });
     for (int64_t i = 0; i < 10000; ++i) ASSERT_EQ(values[i], i * round);
+  }
+}
+
+TEST_F(ThreadPool, WorkersThatSleepAreWoken) {
+  set_num_threads(3);
+  for (int round = 0; round < 60; ++round) {
+    // Each index waits for the others, so every one needs a thread of its own.
+    std::atomic<int> begun{0};
+    parallel_for(3, 1, [&](int64_t, int64_t) {
+      ++begun;
+      while (begun < 3) std::this_thread::yield();
+    });
+    EXPECT_EQ(begun.load(), 3);
+    // From those that still look out for work to those that have gone to sleep.
+    std::this_thread::sleep_for(std::chrono::microseconds(10 * round));
+  }
+}
+
+TEST_F(ThreadPool, NoHelperIsWaitedForThatHasNotBegun) {
+  set_num_threads(2);
+  std::atomic<int> inside{0};
+  for (int round = 0; round < 20000; ++round) {
+    parallel_for(2, 1, [&](int64_t, int64_t) {
+      ++inside;
+      --inside;
+    });
+    // Whoever had begun has ended, and nobody comes later.
+    ASSERT_EQ(inside.load(), 0);
   }
 }
 
