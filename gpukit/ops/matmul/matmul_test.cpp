@@ -238,8 +238,8 @@ class MatmulCpu : public ::testing::Test {
 };
 
 // More than one slice of k, more than one tile of rows and of columns, and edges that fit no register.
-constexpr Size kBlockSizes[] = {{1, 530, 77}, {77, 530, 1}, {3, 33, 1100}, {9, 17, 40},  {270, 40, 35},
-                                {5, 0, 40},   {50, 601, 7}, {33, 520, 99}, {130, 1, 131}};
+constexpr Size kBlockSizes[] = {{1, 530, 77}, {77, 530, 1},  {3, 33, 1100}, {9, 17, 40},  {270, 40, 35}, {5, 0, 40},
+                                {50, 601, 7}, {33, 520, 99}, {130, 1, 131}, {1, 4101, 3}, {1, 6, 1100}};
 
 TEST_F(MatmulCpu, EveryLevelThreadCountAndScratchGivesTheSameBits) {
   for (const Size& s : kBlockSizes)

@@ -7,6 +7,7 @@
 #include "gpukit/ops/common/cpu.h"
 #include "gpukit/ops/matmul/cpu/complex_matmul.h"
 #include "gpukit/ops/matmul/cpu/matmul_loops.h"
+#include "gpukit/ops/matmul/cpu/matmul_row.h"
 #include "gpukit/ops/matmul/matmul_impl.h"
 #include "gpukit/runtime/launch_gate.h"
 
@@ -29,7 +30,7 @@ class Product {
   void run(int threads) const {
     const Tile task = choose_task(threads);
     const int64_t across = ceil_div(s_.n, task.columns), tasks = ceil_div(s_.m, task.rows) * across;
-    const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(kTaskWork / work_of(task)));
+    const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(least_work() / work_of(task)));
     parallel_for(s_.batches * tasks, grain, [&](int64_t begin, int64_t end) {
       alignas(64) std::byte small[Scratch::bytes(kSmallDepth)];
       std::byte* large = large_scratch();
@@ -48,8 +49,9 @@ class Product {
   using Packed = typename Sums<T>::Packed;
   static_assert(sizeof(Sum) == sizeof(Packed));
 
-  static constexpr int64_t kTaskWork = 1 << 20;  // multiply-adds that are worth another thread
-  static constexpr int64_t kStepsInPlace = 16;
+  static constexpr double kTaskWork = 1 << 20;     // multiply-adds that are worth another thread
+  static constexpr double kFewRowsWork = 1 << 15;  // elements of b that are, where reading them is the work
+  static constexpr int64_t kStepsInPlace = 16, kStepsOfRow = 4096;
 
   struct Matrices {
     Out* out;
@@ -59,19 +61,24 @@ class Product {
     int64_t rows, columns;
   };
 
-  /// Multiply-adds of one task. k may be as long as an array that is one element seen again and again.
+  bool few_rows() const { return s_.m <= block_.rows; }
+  double least_work() const { return few_rows() ? kFewRowsWork : kTaskWork; }
+
+  /// Multiply-adds of one task, or what few rows read. k may be as long as an array that is one element seen again and
+  /// again.
   double work_of(const Tile& task) const {
-    return static_cast<double>(task.rows * task.columns) * static_cast<double>(std::max<int64_t>(s_.k, 1));
+    const int64_t rows = few_rows() ? 1 : task.rows;
+    return static_cast<double>(rows * task.columns) * static_cast<double>(std::max<int64_t>(s_.k, 1));
   }
 
   /// The output of one task: large, for what is packed to be used often, but with some tasks for each thread.
   Tile choose_task(int threads) const {
     constexpr int64_t kMostColumns = 1024, kLeast = 64;
-    const int64_t wanted = threads == 1 ? 1 : 4 * threads;
+    const int64_t wanted = threads == 1 || few_rows() ? threads : 4 * threads;
     int64_t down = ceil_div(s_.m, rows_of(kLargeDepth)), across = ceil_div(s_.n, kMostColumns);
     for (;;) {
       const Tile task = {round_up(ceil_div(s_.m, down), block_.rows), round_up(ceil_div(s_.n, across), block_.columns)};
-      if (s_.batches * down * across >= wanted || work_of(task) <= kTaskWork ||
+      if (s_.batches * down * across >= wanted || work_of(task) <= least_work() ||
           std::max(task.rows, task.columns) <= kLeast)
         return task;
       (task.rows > task.columns ? down : across) *= 2;
@@ -80,6 +87,9 @@ class Product {
 
   void run_task(const Scratch& scratch, const Matrices& x, int64_t first_row, int64_t first_column,
                 const Tile& task) const {
+    if constexpr (RowProduct<T>::kServes)
+      if (s_.m == 1 && s_.b_n == 1)
+        return run_row(x.out + first_column * s_.out_n, x.a, x.b + first_column, task.columns);
     const int64_t rows = rows_of(scratch.depth);
     const int64_t columns = sums_in_place() ? task.columns : scratch.depth / block_.columns * block_.columns;
     for (int64_t i = 0; i < task.rows; i += rows)
@@ -88,6 +98,20 @@ class Product {
         run_tile(scratch, {x.out + row * s_.out_m + column * s_.out_n, x.a + row * s_.a_m, x.b + column * s_.b_n},
                  {std::min(rows, task.rows - i), std::min(columns, task.columns - j)});
       }
+  }
+
+  void run_row(Out* out, const T* a, const T* b, int64_t columns) const {
+    using Row = RowProduct<T>;
+    for (int64_t first = 0; first < columns; first += Row::kColumns) {
+      const int64_t width = std::min(Row::kColumns, columns - first);
+      alignas(64) Sum sums[Row::kColumns] = {};
+      for (int64_t k = 0; k < s_.k; k += kStepsOfRow) {
+        run_wide<Row>(sums, a + k * s_.a_k, s_.a_k, b + first + k * s_.b_k, s_.b_k, width,
+                      std::min(kStepsOfRow, s_.k - k));
+        if (!work_wanted()) return;
+      }
+      store_row(out + first * s_.out_n, sums, width);
+    }
   }
 
   void run_tile(const Scratch& scratch, const Matrices& x, const Tile& tile) const {
