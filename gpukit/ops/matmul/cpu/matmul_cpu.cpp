@@ -5,7 +5,6 @@
 
 #include "gpukit/base/fork.h"
 #include "gpukit/ops/common/cpu.h"
-#include "gpukit/ops/matmul/cpu/complex_matmul.h"
 #include "gpukit/ops/matmul/cpu/matmul_loops.h"
 #include "gpukit/ops/matmul/cpu/matmul_row.h"
 #include "gpukit/ops/matmul/matmul_impl.h"
@@ -193,17 +192,22 @@ bool better_transposed(const MatmulProblem& s, int columns) {
 }
 
 template <typename T, typename Out>
-void submit(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem) {
-  const Block<T> block = choose_block<T>(matmul_level());
-  // The four parts of a complex product are added in an order that tells a from b.
-  const bool turn = std::is_arithmetic_v<typename Sums<T>::type> && better_transposed(problem, block.columns);
-  const Array &left = turn ? b : a, &right = turn ? a : b;
-  runtime::run_host("matmul", out.device(), {write(out), read(left), read(right)},
-                    [s = turn ? transposed(problem) : problem, block, threads = num_threads()](void* const* p) {
-                      const Product<T, Out> product(s, block, static_cast<Out*>(p[0]), static_cast<const T*>(p[1]),
-                                                    static_cast<const T*>(p[2]));
+void submit_as(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem) {
+  runtime::run_host("matmul", out.device(), {write(out), read(a), read(b)},
+                    [problem, block = choose_block<T>(matmul_level()), threads = num_threads()](void* const* p) {
+                      const Product<T, Out> product(problem, block, static_cast<Out*>(p[0]),
+                                                    static_cast<const T*>(p[1]), static_cast<const T*>(p[2]));
                       product.run(threads);
                     });
+}
+
+/// `Turned`: how elements are read where the transposed product is the quicker one.
+template <typename T, typename Out, typename Turned = T>
+void submit(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem) {
+  if (better_transposed(problem, choose_block<T>(matmul_level()).columns))
+    submit_as<Turned, Out>(out, b, a, transposed(problem));
+  else
+    submit_as<T, Out>(out, a, b, problem);
 }
 
 }  // namespace
@@ -241,12 +245,13 @@ void set_matmul_low_memory(bool low) { g_low_memory.store(low, std::memory_order
 
 void matmul(const Array& out, const Array& a, const Array& b, const MatmulProblem& problem) {
   const bool wide = out.dtype() != a.dtype();
-  if (is_complex(a.dtype()) && complex_matmul(out, a, b, problem)) return;
   visit_arithmetic(a.dtype(), [&]<typename T>() {
     if constexpr (std::is_same_v<T, int32_t> || std::is_same_v<T, int64_t>) {
       // Wrapping around makes no difference between signed and unsigned.
       using Unsigned = std::make_unsigned_t<T>;
       submit<Unsigned, Unsigned>(out, a, b, problem);
+    } else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
+      submit<T, T, Swapped<typename T::value_type>>(out, a, b, problem);
     } else if (!wide) {
       submit<T, T>(out, a, b, problem);
     } else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {

@@ -78,8 +78,7 @@ template <typename T>
 Block<T> choose_block([[maybe_unused]] MatmulLevel level) {
 #ifdef GPUKIT_X86_LEVELS
   using Sum = typename Sums<T>::type;
-  if constexpr (!std::is_same_v<T, bool> &&
-                (std::is_same_v<Sum, float> || std::is_same_v<Sum, double> || std::is_same_v<Sum, uint32_t>)) {
+  if constexpr (!std::is_same_v<T, bool> && !std::is_same_v<Sum, uint64_t>) {
     if (level == MatmulLevel::avx512) return avx512_block<T>(std::make_integer_sequence<int, Avx512Shape::kRows>());
     if (level == MatmulLevel::avx2) return avx2_block<T>(std::make_integer_sequence<int, Avx2Shape::kRows>());
   }

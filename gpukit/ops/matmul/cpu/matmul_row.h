@@ -8,7 +8,7 @@ namespace gpukit::cpu {
 template <typename T>
 struct RowProduct {
   using Sum = typename Sums<T>::type;
-  static constexpr bool kServes = std::is_arithmetic_v<Sum> && !Sums<T>::kPairs && !std::is_same_v<T, bool>;
+  static constexpr bool kServes = std::is_constructible_v<Sum, typename Sums<T>::Packed>;
   static constexpr int64_t kColumns = 1024;  // at most, so that sums stay in the first-level cache
   static constexpr int64_t kAheadBytes = 16384, kLineBytes = 64;
 
@@ -16,7 +16,7 @@ struct RowProduct {
   GPUKIT_ALWAYS_INLINE static void run(Sum* sums, const T* a, int64_t a_step, const T* b, int64_t b_stride,
                                        int64_t columns, int64_t depth) {
     const int64_t bytes = columns * static_cast<int64_t>(sizeof(T));
-    const int64_t ahead = (kAheadBytes / bytes / 4 + 1) * 4;
+    const int64_t ahead = (kAheadBytes / bytes / 4 + 1) * 4;  // rows
     int64_t k = 0;
     for (; k + 4 <= depth; k += 4, b += 4 * b_stride) {
       const T *b0 = b, *b1 = b0 + b_stride, *b2 = b1 + b_stride, *b3 = b2 + b_stride;
