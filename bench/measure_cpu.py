@@ -25,7 +25,7 @@ import pygpukit as gp
 
 SIZES = (512, 1024, 2048)
 TURN_S = 0.1  # one contender's turn at least
-PAUSE_S = 0.1  # before a turn: the threads of the other contender look out for work a while before they sleep
+PAUSE_S = 0.15  # before a turn: the threads of the other contender look out for work a while before they sleep
 
 
 def turn_us(call: Callable[[], object], calls: int) -> float:

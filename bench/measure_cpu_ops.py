@@ -1,8 +1,8 @@
 """Sweeps the operations of the CPU backend against NumPy in one process: `python bench/measure_cpu_ops.py --out ops.json`.
 
 Families of operations at 10^3, 10^5 and 10^7 elements, in the dtypes they take, contiguous, strided and broadcast; both sides
-write into a given array where NumPy can. The two take turns (ABAB), each figure is the ratio of the shortest turns: NumPy's
-time over ours. A family's figures are the geometric mean and the tenth percentile of its ratios; the ten worst are printed.
+write into a given array where NumPy can. The two take turns (ABAB) while the case has time left, each figure is the ratio of the
+shortest turns: NumPy's time over ours. A family's figures are the geometric mean and the tenth percentile of its ratios; the ten worst are printed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from cpu_op_cases import Call, families
 
 SIZES = (10**3, 10**5, 10**7)
 TURN_S = 0.0002  # one contender's turn at least: short ones are seldom disturbed by other work of the machine
-TURNS = 15
-LIBRARY_PAUSE_S = 0.05  # threads of NumPy's BLAS look out for work a while before they sleep
+TURNS, LEAST_TURNS = 15, 2
+CASE_S = 0.2  # what the turns of a case may take, but for the least of them
+LIBRARY_PAUSE_S, LIBRARY_TURNS = 0.15, 5  # threads of NumPy's BLAS look out for work some 0.1 s before they sleep
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,15 @@ def measure(call: Call, size: int) -> Result:
     for side in sides:
         side()
         counts.append(max(1, min(2000, round(TURN_S * 1e6 / turn(side, 1)))))
-    best = [math.inf, math.inf]
-    for _ in range(TURNS if size < 10**7 else 5):
+    best, left = [math.inf, math.inf], CASE_S * 1e6
+    for turns in range(LIBRARY_TURNS if call.pauses else TURNS):
+        if turns >= LEAST_TURNS and left < 0:
+            break
         for i, side in enumerate(sides):
-            if call.pauses:
+            if call.pauses and side is call.ours:
                 time.sleep(LIBRARY_PAUSE_S)
-            best[i] = min(best[i], turn(side, counts[i]))
+            us = turn(side, counts[i])
+            best[i], left = min(best[i], us), left - us * counts[i]
     return Result(call.name, size, best[0], best[1])
 
 
