@@ -74,11 +74,27 @@ Array order_of(const Rows& rows, bool descending, Temporaries& into) {
   return moveaxis(order, {-1}, {rows.axis});
 }
 
+/// On the CPU elements are sorted themselves, without their places.
+Array sort_values(const Rows& rows, bool descending, const Array* out, Temporaries& into) {
+  const KeyRule rule = key_rule(into.op(), "x", rows.x.dtype(), descending);
+  const Array target = result(into.op(), out, rows.x.shape(), rows.x.dtype(), rows.x.device());
+  if (target.size() == 0) return target;
+  const Array last = moveaxis(rows.x, {rows.axis}, {-1}), to = moveaxis(target, {rows.axis}, {-1});
+  const Array bits = as_bits(clean(last, into));
+  const bool apart = !to.is_contiguous() || may_share_memory(target, bits);
+  const Array made = apart ? into.empty(bits.shape(), bits.dtype(), bits.device()) : as_bits(to);
+  const Dims matrix{bits.size() / bits.shape(-1), bits.shape(-1)};
+  cpu::sort(made.reshape_view(matrix), bits.reshape_view(matrix), rule);
+  if (apart) copy_into(to, made.bitcast(to.dtype()));
+  return target;
+}
+
 }  // namespace
 
 Array sort(const Array& x, std::optional<int64_t> axis, bool descending, const Array* out) {
   Temporaries temporaries("sort");
   const Rows rows = rows_of("sort", x, axis, temporaries);
+  if (x.device().kind == DeviceKind::cpu) return sort_values(rows, descending, out, temporaries);
   const Array order = order_of(rows, descending, temporaries);
   const Array target = result("sort", out, rows.x.shape(), x.dtype(), x.device());
   return take_along_axis(rows.x, order, rows.axis, &target);

@@ -7,6 +7,8 @@
 namespace gpukit {
 
 namespace cpu {
+/// out [rows, n] in the order of bits [rows, n].
+void sort(const Array& out, const Array& bits, const KeyRule& rule);
 /// order [rows, n] of bits [rows, n].
 void argsort(const Array& order, const Array& bits, const KeyRule& rule);
 void searchsorted(const Array& out, const Array& sorted, const Array& values, const Array& sorter, bool right,

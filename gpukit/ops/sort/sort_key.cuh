@@ -31,6 +31,16 @@ GPUKIT_DEVICE U sort_key(U bits, const KeyRule& rule) {
   return rule.descending != 0 ? static_cast<U>(~key) : key;
 }
 
+/// An element that has the key.
+template <typename U>
+GPUKIT_DEVICE U bits_of_key(U key, const KeyRule& rule) {
+  constexpr U kSign = static_cast<U>(U(1) << (8 * sizeof(U) - 1));
+  if (rule.descending != 0) key = static_cast<U>(~key);
+  if (rule.kind == KeyKind::plain) return key;
+  if (rule.kind == KeyKind::with_sign) return static_cast<U>(key ^ kSign);
+  return static_cast<U>((key & kSign) != 0 ? key ^ kSign : ~key);
+}
+
 /// How many of `n` sorted elements come before `key`; with `right`, how many do not come after it. Element i is at
 /// sorted[order[i]] where an order is given.
 template <typename U>
