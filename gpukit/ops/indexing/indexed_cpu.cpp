@@ -153,44 +153,62 @@ void walk(const Loop& loop, int axis, void* const* indices, Offsets at, int64_t 
   }
 }
 
-/// `count` elements at one array of signed indices, in chunks: all indices of one are checked, then none. Gives how
-/// many were read before a chunk with a bad index.
+constexpr int64_t kChunk = 256;  // indices that are looked at before they are used
+
+/// The places that `n` signed indices mean. False, where one of them means none.
+template <typename I>
+GPUKIT_ALWAYS_INLINE bool find_places(int64_t* places, const I* index, int64_t index_step, int64_t size, int64_t n) {
+  uint64_t bad = 0;
+  for (int64_t j = 0; j < n; ++j) {
+    const int64_t value = index[j * index_step], place = value + (value < 0 ? size : 0);
+    bad |= static_cast<uint64_t>(place) >= static_cast<uint64_t>(size) ? 1 : 0;
+    places[j] = place;
+  }
+  return bad == 0;
+}
+
+/// plain[i] = indexed[place i] for `count` elements at one array of signed indices, in chunks: all indices of one are
+/// checked, then none. Gives how many were moved before a chunk with a bad index.
 template <typename T, typename I>
 struct TakeRun {
-  static constexpr int64_t kChunk = 256;
   GPUKIT_ALWAYS_INLINE static void run(T* out, int64_t out_step, const T* x, int64_t x_step, int64_t stride,
                                        const I* index, int64_t index_step, int64_t size, int64_t count, int64_t* done) {
     alignas(64) int64_t places[kChunk];
-    int64_t i = 0;
-    while (i < count) {
-      const int64_t n = count - i < kChunk ? count - i : kChunk;
-      uint64_t bad = 0;
-      for (int64_t j = 0; j < n; ++j) {
-        const int64_t value = index[(i + j) * index_step], place = value + (value < 0 ? size : 0);
-        bad |= static_cast<uint64_t>(place) >= static_cast<uint64_t>(size) ? 1 : 0;
-        places[j] = place;
-      }
-      if (bad != 0) break;
+    for (int64_t i = 0, n = 0; i < count; *done = i += n) {
+      n = count - i < kChunk ? count - i : kChunk;
+      if (!find_places(places, index + i * index_step, index_step, size, n)) return;
       if (out_step == 1 && x_step == 0 && stride == 1)
         for (int64_t j = 0; j < n; ++j) out[i + j] = x[places[j]];
       else
         for (int64_t j = 0; j < n; ++j) out[(i + j) * out_step] = x[(i + j) * x_step + places[j] * stride];
-      i += n;
     }
-    *done = i;
   }
 };
 
-/// As much of a run as has one array of signed, good indices: how many elements.
-template <typename T>
-int64_t take_run(const Loop& loop, T* out, const T* x, void* const* indices, const Offsets& at, int64_t count) {
+/// The other way: indexed[place i] = plain[i], one after the other.
+template <typename T, typename I>
+struct PutRun {
+  GPUKIT_ALWAYS_INLINE static void run(const T* values, int64_t values_step, T* x, int64_t x_step, int64_t stride,
+                                       const I* index, int64_t index_step, int64_t size, int64_t count, int64_t* done) {
+    int64_t places[kChunk];
+    for (int64_t i = 0, n = 0; i < count; *done = i += n) {
+      n = count - i < kChunk ? count - i : kChunk;
+      if (!find_places(places, index + i * index_step, index_step, size, n)) return;
+      for (int64_t j = 0; j < n; ++j) x[(i + j) * x_step + places[j] * stride] = values[(i + j) * values_step];
+    }
+  }
+};
+
+/// As much of a run along `axis` as has one array of signed, good indices: how many elements.
+template <template <typename, typename> typename Run, typename T, typename Plain, typename Indexed>
+int64_t run_places(const Loop& loop, int axis, Plain* plain, Indexed* indexed, void* const* indices, const Offsets& at,
+                   int64_t count) {
   if (loop.num_indices != 1) return 0;
   int64_t done = 0;
-  const int last = loop.last;
   const auto run = [&]<typename I>(const I* index) {
-    run_wide<TakeRun<T, I>>(out + at.plain, loop.axes.plain_strides[last], x + at.indexed,
-                            loop.axes.indexed_strides[last], loop.axis_strides[0], index + at.index[0],
-                            loop.axes.index_strides[0][last], loop.axis_sizes[0], count, &done);
+    run_wide<Run<T, I>>(plain + at.plain, loop.axes.plain_strides[axis], indexed + at.indexed,
+                        loop.axes.indexed_strides[axis], loop.axis_strides[0], index + at.index[0],
+                        loop.axes.index_strides[0][axis], loop.axis_sizes[0], count, &done);
   };
   if (loop.kinds[0] == IndexKind::int32)
     run(static_cast<const int32_t*>(indices[0]));
@@ -205,7 +223,7 @@ void get_run(const Loop& loop, T* out, const T* x, void* const* indices, const O
   const int64_t plain_step = loop.axes.plain_strides[last], indexed_step = loop.axes.indexed_strides[last];
   if (!loop.by_rows) {
     Offsets rest = at;
-    const int64_t done = take_run(loop, out, x, indices, at, count);
+    const int64_t done = run_places<TakeRun, T>(loop, last, out, x, indices, at, count);
     if (done == count) return;
     rest.step(loop, last, done);
     walk(loop, last, indices, rest, count - done,
@@ -241,15 +259,20 @@ void set_rows(const Loop& loop, T* x, const T* values, void* const* indices, int
 template <typename T>
 void set_lines(const Loop& loop, T* x, const T* values, void* const* indices, int64_t begin, int64_t end) {
   const int ordered = loop.axes.num_ordered, last = loop.last;
-  auto set = [&](int64_t from, int64_t to) {
-    if (to != kSkippedOffset) x[to] = values[from];
+  auto set = [&](int axis, Offsets at, int64_t count) {
+    const int64_t done = run_places<PutRun, T>(loop, axis, values, x, indices, at, count);
+    if (done == count) return;
+    at.step(loop, axis, done);
+    walk(loop, axis, indices, at, count - done, [&](int64_t from, int64_t to) {
+      if (to != kSkippedOffset) x[to] = values[from];
+    });
   };
   for_each_run(loop, ordered, loop.axes.rank, begin, end, Offsets{}, [&](Offsets line, int64_t count) {
-    if (ordered == 0) return walk(loop, last, indices, line, count, set);
+    if (ordered == 0) return set(last, line, count);
     const int inner = std::max(ordered, 1) - 1;
     for (int64_t i = 0; i < count; ++i) {
       for_each_run(loop, 0, ordered, 0, loop.positions, line,
-                   [&](const Offsets& at, int64_t width) { walk(loop, inner, indices, at, width, set); });
+                   [&](const Offsets& at, int64_t width) { set(inner, at, width); });
       line.step(loop, last, 1);
     }
   });
