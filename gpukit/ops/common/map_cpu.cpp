@@ -9,8 +9,10 @@ namespace gpukit::cpu {
 
 namespace {
 
-/// Of elements, at least; of narrow ones as many as make so many bytes.
-constexpr int64_t kGrain = 16384, kGrainBytes = 131072;
+/// Elements that are not worth another thread; of narrow ones as many as make so many bytes.
+constexpr int64_t kAlone = 16384, kAloneBytes = 131072;
+/// Parts of those that threads take one after the other.
+constexpr int64_t kParts = 4;
 /// Rows shorter than this are walked across, in tiles that a first-level cache holds.
 constexpr int64_t kShortRow = 16, kTileRows = 1024;
 
@@ -75,7 +77,7 @@ void run_tiles(const Work& work, void* const* p) {
   const int last = space.rank - 1, along = last - 1;
   const int64_t width = space.shape[last], length = space.shape[along];
   const int64_t tiles = (length + kTileRows - 1) / kTileRows, outer = space.size / (width * length);
-  const int64_t grain = std::max<int64_t>(1, kGrain / (std::min(length, kTileRows) * width));
+  const int64_t grain = std::max<int64_t>(1, kAlone / (std::min(length, kTileRows) * width));
   parallel_for(outer * tiles, grain, [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t first = task % tiles * kTileRows;
@@ -124,8 +126,9 @@ void map_rows(const char* name, const Array& out, std::initializer_list<ElementI
     if (space.rank > 1 && space.shape[space.rank - 1] < kShortRow &&
         space.shape[space.rank - 2] > space.shape[space.rank - 1])
       return run_tiles(work, p);
-    const int64_t grain = std::max(kGrain, kGrainBytes / std::max(work.itemsizes[0], 1));
-    parallel_for(space.size, grain, [&](int64_t begin, int64_t end) { run_rows(work, p, begin, end); });
+    const int64_t alone = std::max(kAlone, kAloneBytes / std::max(work.itemsizes[0], 1));
+    if (space.size <= alone) return run_rows(work, p, 0, space.size);
+    parallel_for(space.size, alone / kParts, [&](int64_t begin, int64_t end) { run_rows(work, p, begin, end); });
   });
 }
 
