@@ -1,6 +1,7 @@
 #include "gpukit/runtime/launch_gate.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <utility>
 #include <vector>
@@ -29,10 +30,20 @@ bool launch_blocking() {
   return value != 0;
 }
 
+/// A function and the addresses it is called with; those of a common call lie in it.
 struct HostTask {
+  HostTask(std::function<void(void* const*)> f, std::span<const memory::Use> uses) : function(std::move(f)) {
+    if (uses.size() > few.size()) many.resize(uses.size());
+    void** next = many.empty() ? few.data() : many.data();
+    for (const memory::Use& use : uses)
+      *next++ =
+          use.storage == nullptr ? nullptr : reinterpret_cast<char*>((*use.storage)->address()) + use.offset_bytes;
+  }
+  void run() const { function(many.empty() ? few.data() : many.data()); }
+
   std::function<void(void* const*)> function;
-  std::vector<void*> addresses;
-  void run() const { function(addresses.data()); }
+  std::array<void*, 6> few;
+  std::vector<void*> many;
 };
 
 void run_task(void* task) { static_cast<const HostTask*>(task)->run(); }
@@ -114,20 +125,12 @@ void run_host(const char* name, Device device, std::span<const memory::Use> uses
   // Before the gate, as everywhere: what a control has given its turn must not wait for memory that others hold.
   const memory::Hold hold(uses);
   Submission submission(borrow_stream(device), name, SubmitKind::host_function);
-  auto task = std::make_unique<HostTask>();
-  task->function = std::move(function);
-  task->addresses.reserve(uses.size());
-  for (const memory::Use& use : uses) {
-    char* base =
-        use.storage == nullptr ? nullptr : reinterpret_cast<char*>((*use.storage)->address()) + use.offset_bytes;
-    task->addresses.push_back(base);
-  }
   const driver::Api& api = submission.api();
   driver::StreamHandle stream = submission.stream()->handle();
   int code = 0;
   Interruptible work([] { driver::step_aside(&check_interrupt); });
   if (submission.capturing()) {
-    std::shared_ptr<HostTask> shared(std::move(task));
+    const auto shared = std::make_shared<HostTask>(std::move(function), uses);
     code = code_of([&] { api.launch_host(stream, run_task, shared.get()); });
     if (code == 0) {
       submission.capture()->keep_alive(shared);
@@ -136,8 +139,8 @@ void run_host(const char* name, Device device, std::span<const memory::Use> uses
       });
     }
   } else {
-    HostTask* raw = task.get();
-    code = code_of([&] { api.launch_host(stream, run_and_delete_task, raw); });
+    auto task = std::make_unique<HostTask>(std::move(function), uses);
+    code = code_of([&] { api.launch_host(stream, run_and_delete_task, task.get()); });
     // On success the submitted function owns the task.
     if (code == 0) task.release();
   }
