@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "gpukit/base/thread_pool.h"
 #include "gpukit/ops/common/levels.h"
@@ -14,7 +15,7 @@ namespace {
 constexpr int64_t kGrain = 16384;
 constexpr int64_t kShortestRow = 512;  // a piece of a row below this costs more than it shares
 
-/// What the loops need of a move, without its arrays: captured by value.
+/// What the loops need of a move, without its arrays.
 struct Loop {
   MoveAxes axes;
   int num_indices;
@@ -155,51 +156,46 @@ void walk(const Loop& loop, int axis, void* const* indices, Offsets at, int64_t 
 
 constexpr int64_t kChunk = 256;  // indices that are looked at before they are used
 
-/// The places that `n` signed indices mean. False, where one of them means none.
+/// Whether none of `n` signed indices is out of range, and none counts from the end.
 template <typename I>
-GPUKIT_ALWAYS_INLINE bool find_places(int64_t* places, const I* index, int64_t index_step, int64_t size, int64_t n) {
+GPUKIT_ALWAYS_INLINE bool are_places(const I* index, int64_t index_step, int64_t size, int64_t n) {
   uint64_t bad = 0;
-  for (int64_t j = 0; j < n; ++j) {
-    const int64_t value = index[j * index_step], place = value + (value < 0 ? size : 0);
-    bad |= static_cast<uint64_t>(place) >= static_cast<uint64_t>(size) ? 1 : 0;
-    places[j] = place;
-  }
+  for (int64_t j = 0; j < n; ++j)
+    bad |= static_cast<uint64_t>(int64_t{index[j * index_step]}) >= static_cast<uint64_t>(size) ? 1 : 0;
   return bad == 0;
 }
 
-/// plain[i] = indexed[place i] for `count` elements at one array of signed indices, in chunks: all indices of one are
-/// checked, then none. Gives how many were moved before a chunk with a bad index.
+/// plain[i] = indexed[index i] for `count` elements, in chunks: all indices of one are checked, then none. Gives how
+/// many were moved before a chunk with an index that is no place.
 template <typename T, typename I>
 struct TakeRun {
   GPUKIT_ALWAYS_INLINE static void run(T* out, int64_t out_step, const T* x, int64_t x_step, int64_t stride,
                                        const I* index, int64_t index_step, int64_t size, int64_t count, int64_t* done) {
-    alignas(64) int64_t places[kChunk];
     for (int64_t i = 0, n = 0; i < count; *done = i += n) {
       n = count - i < kChunk ? count - i : kChunk;
-      if (!find_places(places, index + i * index_step, index_step, size, n)) return;
-      if (out_step == 1 && x_step == 0 && stride == 1)
-        for (int64_t j = 0; j < n; ++j) out[i + j] = x[places[j]];
+      if (!are_places(index + i * index_step, index_step, size, n)) return;
+      if (out_step == 1 && x_step == 0 && stride == 1 && index_step == 1)
+        for (int64_t j = i; j < i + n; ++j) out[j] = x[index[j]];
       else
-        for (int64_t j = 0; j < n; ++j) out[(i + j) * out_step] = x[(i + j) * x_step + places[j] * stride];
+        for (int64_t j = i; j < i + n; ++j) out[j * out_step] = x[j * x_step + index[j * index_step] * stride];
     }
   }
 };
 
-/// The other way: indexed[place i] = plain[i], one after the other.
+/// The other way: indexed[index i] = plain[i], one after the other.
 template <typename T, typename I>
 struct PutRun {
   GPUKIT_ALWAYS_INLINE static void run(const T* values, int64_t values_step, T* x, int64_t x_step, int64_t stride,
                                        const I* index, int64_t index_step, int64_t size, int64_t count, int64_t* done) {
-    int64_t places[kChunk];
     for (int64_t i = 0, n = 0; i < count; *done = i += n) {
       n = count - i < kChunk ? count - i : kChunk;
-      if (!find_places(places, index + i * index_step, index_step, size, n)) return;
-      for (int64_t j = 0; j < n; ++j) x[(i + j) * x_step + places[j] * stride] = values[(i + j) * values_step];
+      if (!are_places(index + i * index_step, index_step, size, n)) return;
+      for (int64_t j = i; j < i + n; ++j) x[j * x_step + index[j * index_step] * stride] = values[j * values_step];
     }
   }
 };
 
-/// As much of a run along `axis` as has one array of signed, good indices: how many elements.
+/// As much of a run along `axis` as has one array of indices that are places: how many elements.
 template <template <typename, typename> typename Run, typename T, typename Plain, typename Indexed>
 int64_t run_places(const Loop& loop, int axis, Plain* plain, Indexed* indexed, void* const* indices, const Offsets& at,
                    int64_t count) {
@@ -295,9 +291,10 @@ struct Uses {
 }  // namespace
 
 void indexed_get(const IndexedMove& move, const Array& out) {
-  const Loop loop(move, move_axes(move, out.strides(), false));
+  const auto shared = std::make_shared<const Loop>(move, move_axes(move, out.strides(), false));
   const int bytes = itemsize(out.dtype());
-  runtime::run_host(move.op, out.device(), Uses(write(out), read(move.indexed), move), [loop, bytes](void* const* p) {
+  runtime::run_host(move.op, out.device(), Uses(write(out), read(move.indexed), move), [shared, bytes](void* const* p) {
+    const Loop& loop = *shared;
     visit_width(bytes, [&]<typename T>() {
       parallel_for(loop.axes.size, kGrain, [&](int64_t begin, int64_t end) {
         for_each_run(loop, 0, loop.axes.rank, begin, end, Offsets{}, [&](const Offsets& at, int64_t count) {
@@ -311,14 +308,16 @@ void indexed_get(const IndexedMove& move, const Array& out) {
 // Threads share the axes that are not ordered; each walks all ordered positions in order, so the last one stays.
 void indexed_set(const IndexedMove& move, const Array* values, const ElementBytes& element) {
   const Dims none = Dims::filled(move.shape.rank(), 0);
-  const Loop loop(move, move_axes(move, values != nullptr ? values->strides() : none, true));
+  const auto shared =
+      std::make_shared<const Loop>(move, move_axes(move, values != nullptr ? values->strides() : none, true));
   const int bytes = itemsize(move.indexed.dtype());
   const memory::Use plain = values != nullptr ? read(*values) : memory::Use{};
   runtime::run_host(
-      move.op, move.indexed.device(), Uses(plain, write(move.indexed), move), [loop, bytes, element](void* const* p) {
+      move.op, move.indexed.device(), Uses(plain, write(move.indexed), move), [shared, bytes, element](void* const* p) {
+        const Loop& loop = *shared;
         const bool rows = loop.by_rows && loop.axes.rank > loop.axes.num_ordered;
-        const int64_t shared = kGrain / (loop.positions < kGrain ? loop.positions : kGrain);
-        const int64_t grain = rows && shared < kShortestRow ? kShortestRow : shared;
+        const int64_t each = kGrain / (loop.positions < kGrain ? loop.positions : kGrain);
+        const int64_t grain = rows && each < kShortestRow ? kShortestRow : each;
         visit_width(bytes, [&]<typename T>() {
           const T* source = p[0] != nullptr ? static_cast<const T*>(p[0]) : reinterpret_cast<const T*>(element.bytes);
           parallel_for(loop.axes.size / loop.positions, grain, [&](int64_t begin, int64_t end) {

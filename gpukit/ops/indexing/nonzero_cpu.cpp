@@ -1,10 +1,15 @@
 #include <algorithm>
+#include <bit>
 
 #include "gpukit/base/thread_pool.h"
 #include "gpukit/ops/common/levels.h"
 #include "gpukit/ops/indexing/indexed_space.cuh"
 #include "gpukit/ops/indexing/nonzero.h"
 #include "gpukit/runtime/launch_gate.h"
+
+#ifdef GPUKIT_X86_LEVELS
+#include <immintrin.h>
+#endif
 
 namespace gpukit::cpu {
 
@@ -18,14 +23,36 @@ struct CountFlags {
   }
 };
 
-/// Writes the places of those of `n` flags that are set, and one more that means nothing. Gives how many are.
-int64_t find_flags(int64_t* places, const uint8_t* flags, int64_t first, int64_t n) {
-  int64_t found = 0;
-  for (int64_t i = 0; i < n; ++i) {
+constexpr int64_t kRoom = 8;  // of what is written beyond the last place, and means nothing
+
+int64_t find_flags_from(int64_t i, int64_t found, int64_t* places, const uint8_t* flags, int64_t first, int64_t n) {
+  for (; i < n; ++i) {
     places[found] = first + i;
     found += flags[i] != 0 ? 1 : 0;
   }
   return found;
+}
+
+#ifdef GPUKIT_X86_LEVELS
+GPUKIT_AVX512 int64_t find_flags_wide(int64_t* places, const uint8_t* flags, int64_t first, int64_t n) {
+  __m512i here = _mm512_add_epi64(_mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7), _mm512_set1_epi64(first));
+  int64_t i = 0, found = 0;
+  for (; i + 8 <= n; i += 8, here = _mm512_add_epi64(here, _mm512_set1_epi64(8))) {
+    const __m128i eight = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(flags + i));
+    const auto set = static_cast<__mmask8>(_mm_test_epi8_mask(eight, eight));
+    _mm512_storeu_si512(places + found, _mm512_maskz_compress_epi64(set, here));
+    found += std::popcount(set);
+  }
+  return find_flags_from(i, found, places, flags, first, n);
+}
+#endif
+
+/// Writes the places of those of `n` flags that are set, and up to kRoom more. Gives how many are set.
+int64_t find_flags(int64_t* places, const uint8_t* flags, int64_t first, int64_t n) {
+#ifdef GPUKIT_X86_LEVELS
+  if (kVectorLevel == 2) return find_flags_wide(places, flags, first, n);
+#endif
+  return find_flags_from(0, 0, places, flags, first, n);
 }
 
 }  // namespace
@@ -63,7 +90,7 @@ void write_coordinates(const Array& coordinates, const Array& flags, const Array
       for (int64_t block = begin; block < end; ++block) {
         const int64_t first = block * kFlagsPerBlock;
         const int64_t last = first + kFlagsPerBlock < size ? first + kFlagsPerBlock : size;
-        int64_t places[kFlagsPerBlock + 1], at = before[block];
+        int64_t places[kFlagsPerBlock + kRoom], at = before[block];
         const int64_t found = find_flags(places, flag + first, first, last - first);
         if (shape.rank() == 1) {
           std::copy_n(places, found, out + at);
