@@ -1,8 +1,9 @@
 """Sweeps the operations of the CPU backend against NumPy in one process: `python bench/measure_cpu_ops.py --out ops.json`.
 
 Families of operations at 10^3, 10^5 and 10^7 elements, in the dtypes they take, contiguous, strided and broadcast; both sides
-write into a given array where NumPy can. The two take turns (ABAB) while the case has time left, each figure is the ratio of the
-shortest turns: NumPy's time over ours. A family's figures are the geometric mean and the tenth percentile of its ratios; the ten worst are printed.
+write into a given array where NumPy can. The two take turns (ABAB) while the case has time left, each figure is the ratio of
+the shortest turns: NumPy's time over ours. A family's figures are the geometric mean and the tenth percentile of its ratios;
+the ten worst are printed. All takes a few minutes; --families, --cases and --sizes name a part.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ import numpy as np
 from cpu_op_cases import Call, families
 
 SIZES = (10**3, 10**5, 10**7)
-TURN_S = 0.0002  # one contender's turn at least: short ones are seldom disturbed by other work of the machine
-TURNS, LEAST_TURNS = 15, 2
-CASE_S = 0.2  # what the turns of a case may take, but for the least of them
+TURN_S = 0.001  # one contender's turn at least: short ones are seldom disturbed by other work of the machine
+TURNS = 15
+CASE_S = 0.2  # what a case's turns may take; slow ones have one
 LIBRARY_PAUSE_S, LIBRARY_TURNS = 0.15, 5  # threads of NumPy's BLAS look out for work some 0.1 s before they sleep
 
 
@@ -52,13 +53,14 @@ def turn(call: Callable[[], object], calls: int) -> float:
 
 def measure(call: Call, size: int) -> Result:
     sides = (call.ours, call.theirs)
-    counts = []
-    for side in sides:
+    counts, best, left = [0, 0], [math.inf, math.inf], CASE_S * 1e6
+    for i, side in enumerate(sides):
         side()
-        counts.append(max(1, min(2000, round(TURN_S * 1e6 / turn(side, 1)))))
-    best, left = [math.inf, math.inf], CASE_S * 1e6
-    for turns in range(LIBRARY_TURNS if call.pauses else TURNS):
-        if turns >= LEAST_TURNS and left < 0:
+        best[i] = turn(side, 1)
+        counts[i] = max(1, min(2000, round(TURN_S * 1e6 / best[i])))
+        left -= best[i]
+    for _ in range(LIBRARY_TURNS if call.pauses else TURNS):
+        if left < 0:
             break
         for i, side in enumerate(sides):
             if call.pauses and side is call.ours:
