@@ -287,3 +287,21 @@ def test_whole_tiles_at_odd_addresses(device, rng):
     b = gp.reshape(flat[:-1], (128, 128))
     got = gp.add(a.T, b)
     assert got.to_numpy().tobytes() == gp.add(gp.contiguous(a.T), gp.contiguous(b)).to_numpy().tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(3, 2), (33, 65), (700, 130), (1, 900)])
+def test_copies_of_views(device, rng, dtype, shape):
+    x = (rng.normal(size=shape) * 10).astype(dtype)
+    a = gp.asarray(x)
+    np.testing.assert_array_equal(a.T.copy().to_numpy(), x.T)
+    np.testing.assert_array_equal(a[:, 1:].T.copy().to_numpy(), x[:, 1:].T)
+    np.testing.assert_array_equal(a[:, ::2].copy().to_numpy(), x[:, ::2])
+    np.testing.assert_array_equal(a[::-1, ::3].copy().to_numpy(), x[::-1, ::3])
+
+
+def test_a_square_copied_onto_its_own_transpose(device):
+    x = np.arange(70 * 70, dtype="float32").reshape(70, 70)
+    a = gp.asarray(x)
+    a[...] = a.T
+    np.testing.assert_array_equal(a.to_numpy(), x.T)

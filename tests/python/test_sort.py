@@ -105,6 +105,21 @@ def test_sorts_are_stable(device):
     assert gp.argsort(gp.asarray([1.0, np.nan, 2.0, np.nan]), descending=True).tolist() == [1, 3, 2, 0]
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("shape", [(5, 100), (3, 700), (40000,)])
+def test_sort_gives_what_argsort_takes(dtype, descending, shape, device, rng):
+    x = some(rng, shape, dtype)
+    if "float" in dtype:
+        x[rng.random(shape) < 0.2] = -0.0
+    given = upload(x, dtype)
+    order = gp.argsort(given, axis=-1, descending=descending).to_numpy()
+    expected, found = np.take_along_axis(x, order, -1), download(gp.sort(given, axis=-1, descending=descending))
+    np.testing.assert_array_equal(found, expected)
+    if "float" in dtype:
+        np.testing.assert_array_equal(np.signbit(found)[~np.isnan(found)], np.signbit(expected)[~np.isnan(expected)])
+
+
 def test_sort_of_a_flattened_array(device, rng):
     x = rng.normal(size=(7, 9)).astype("float32")
     np.testing.assert_array_equal(gp.sort(gp.asarray(x), axis=None).to_numpy(), np.sort(x, axis=None))
