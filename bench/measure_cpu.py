@@ -22,7 +22,9 @@ import numpy as np
 import measure_asr
 import measure_tts
 import pygpukit as gp
+from cpu_figures import report
 
+PARTS = ("matmul", "language", "operations", "speech")
 SIZES = (512, 1024, 2048)
 TURN_S = 0.1  # one contender's turn at least
 PAUSE_S = 0.15  # before a turn: the threads of the other contender look out for work a while before they sleep
@@ -85,29 +87,40 @@ def language_figure(repeats: int) -> dict[str, object]:
     }
 
 
+def of_two_threads(*command: str) -> dict[str, object]:
+    """What a program of this folder prints, run by two threads of the CPU."""
+    two = {**os.environ, "PYGPUKIT_NUM_THREADS": "2", "PYGPUKIT_DEVICE": "cpu"}
+    path = str(Path(__file__).with_name(command[0]))
+    printed = subprocess.run([sys.executable, path, *command[1:]], env=two, stdout=subprocess.PIPE, text=True, check=True)
+    figures: dict[str, object] = json.loads(printed.stdout)
+    return figures
+
+
+def speech_figures(assets: Path) -> dict[str, object]:
+    return {**measure_asr.cpu_figures(assets, minutes=10), "cpu_tts": measure_tts.cpu_figure()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="write the figures there as well")
+    parser.add_argument("--out", type=Path, help="write the figures there as well, beside those the file has")
+    parser.add_argument("--parts", default=",".join(PARTS), help="these alone, separated by commas")
     parser.add_argument("--language", action="store_true", help="print the figure of the language model alone")
     parser.add_argument("--repeats", type=int, default=15)
     options = parser.parse_args()
     if options.language:
         print(json.dumps(language_figure(options.repeats)))
         return
-    figures: dict[str, object] = {f"cpu_matmul_f32_{size}_vs_numpy": matmul_figure(size, options.repeats) for size in SIZES}
-    command = [sys.executable, __file__, "--language", "--repeats", str(options.repeats)]
-    two = {**os.environ, "PYGPUKIT_NUM_THREADS": "2", "PYGPUKIT_DEVICE": "cpu"}
-    language = subprocess.run(command, env=two, capture_output=True, text=True, check=True)
-    figures["cpu_stories15m_share_of_read"] = json.loads(language.stdout)
-    operations = [sys.executable, str(Path(__file__).with_name("measure_cpu_ops.py"))]
-    figures.update(json.loads(subprocess.run(operations, env=two, stdout=subprocess.PIPE, text=True, check=True).stdout))
-    if assets := os.environ.get("PYGPUKIT_ASSETS"):
-        figures.update(measure_asr.cpu_figures(Path(assets), minutes=10))
-        figures["cpu_tts"] = measure_tts.cpu_figure()
-    text = json.dumps(figures, indent=1, sort_keys=True) + "\n"
-    print(text, end="")
-    if options.out:
-        options.out.write_text(text)
+    parts, figures = options.parts.split(","), dict[str, object]()
+    if "matmul" in parts:
+        figures.update({f"cpu_matmul_f32_{size}_vs_numpy": matmul_figure(size, options.repeats) for size in SIZES})
+    if "language" in parts:
+        repeats = str(options.repeats)
+        figures["cpu_stories15m_share_of_read"] = of_two_threads(Path(__file__).name, "--language", "--repeats", repeats)
+    if "operations" in parts:
+        figures.update(of_two_threads("measure_cpu_ops.py"))
+    if "speech" in parts and (assets := os.environ.get("PYGPUKIT_ASSETS")):
+        figures.update(speech_figures(Path(assets)))
+    report(figures, options.out)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ the ten worst are printed. All takes a few minutes; --families, --cases and --si
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import sys
@@ -23,6 +22,7 @@ os.environ.setdefault("PYGPUKIT_DEVICE", "cpu")
 
 import numpy as np
 
+from cpu_figures import report
 from cpu_op_cases import Call, families
 
 SIZES = (10**3, 10**5, 10**7)
@@ -112,17 +112,14 @@ def figures(only: tuple[str, ...] = (), cases: tuple[str, ...] = (), sizes: tupl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, help="write the figures there as well")
+    parser.add_argument("--out", type=Path, help="write the figures there as well, beside those the file has")
     parser.add_argument("--families", default="", help="these alone, separated by commas")
     parser.add_argument("--cases", default="", help="cases whose names hold one of these, separated by commas")
     parser.add_argument("--sizes", default="", help="these alone, separated by commas")
     options = parser.parse_args()
     split = [tuple(filter(None, text.split(","))) for text in (options.families, options.cases, options.sizes)]
     sizes = tuple(int(float(size)) for size in split[2]) or SIZES
-    text = json.dumps(figures(split[0], split[1], sizes), indent=1, sort_keys=True) + "\n"
-    print(text, end="")
-    if options.out:
-        options.out.write_text(text)
+    report(figures(split[0], split[1], sizes), options.out)
 
 
 if __name__ == "__main__":
