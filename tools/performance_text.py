@@ -82,11 +82,6 @@ is the time of a product by default over that under `batch_invariant`, the small
 
 # What stands in the way of a product that is behind, as far as it is known: beginning and end of names, and the reason.
 OBSTACLES = [
-    ("cpu_functions_1e5", "", "float32 functions such as pow and atan are computed in float64"),
-    ("cpu_indexing_1e3", "", "a call costs about as much as its thousand elements"),
-    ("cpu_sorting_1e3", "", "short rows are not looked at yet"),
-    ("cpu_products_1e5", "", "small complex products are of one thread, NumPy's library takes both"),
-    ("cpu_stories15m", "", "the products of one row of its layers are of one thread, and both read"),
     ("nn_scan_", "_vs_copy", "sixteen exponentials for six bytes that move, of 16 a cycle that a multiprocessor makes"),
     ("mm_f32_", "", "one in ten instructions of the inner loop loads or counts instead of multiplying"),
     *(
