@@ -13,6 +13,14 @@ namespace {
 constexpr int64_t kGrain = 4096;
 constexpr int kDigits = 256;
 
+/// f(first element of the row) for every row of `n`, on all threads.
+template <typename F>
+void each_row(int64_t rows, int64_t n, const F& f) {
+  parallel_for(rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) f(row * n);
+  });
+}
+
 /// Below it a comparison sort is quicker: a digit costs as much as some hundred comparisons.
 template <typename U>
 constexpr int64_t kShortRow = sizeof(U) <= 2 ? 32 : 256;
@@ -116,12 +124,11 @@ void sort_rows(const Array& out, const Array& bits, const KeyRule& rule) {
     auto* to = static_cast<U*>(p[0]);
     const auto* x = static_cast<const U*>(p[1]);
     auto* room = static_cast<U*>(p[2]);
-    parallel_for(rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        if constexpr (sizeof(U) == 1)
-          sort_bytes(to + row * n, x + row * n, n, rule);
-        else
-          sort_row(to + row * n, x + row * n, n, rule, room + row * n);
+    each_row(rows, n, [&](int64_t at) {
+      if constexpr (sizeof(U) == 1)
+        sort_bytes(to + at, x + at, n, rule);
+      else
+        sort_row(to + at, x + at, n, rule, room + at);
     });
   });
 }
@@ -153,10 +160,8 @@ void argsort_rows(const Array& order, const Array& bits, const KeyRule& rule) {
     auto* out = static_cast<int64_t*>(p[0]);
     const auto* x = static_cast<const U*>(p[1]);
     auto* pairs = static_cast<P*>(p[2]);
-    parallel_for(rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        argsort_row<U, Place>(out + row * n, x + row * n, n, rule, pairs + 2 * row * n, pairs + (2 * row + 1) * n);
-    });
+    each_row(rows, n,
+             [&](int64_t at) { argsort_row<U, Place>(out + at, x + at, n, rule, pairs + 2 * at, pairs + 2 * at + n); });
   });
 }
 
@@ -167,9 +172,7 @@ void argsort_of(const Array& order, const Array& bits, const KeyRule& rule) {
     runtime::run_host("sort", bits.device(), {write(order), read(bits)}, [=, rows = bits.shape(0)](void* const* p) {
       auto* out = static_cast<int64_t*>(p[0]);
       const auto* x = static_cast<const U*>(p[1]);
-      parallel_for(rows, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row) argsort_bytes(out + row * n, x + row * n, n, rule);
-      });
+      each_row(rows, n, [&](int64_t at) { argsort_bytes(out + at, x + at, n, rule); });
     });
     return;
   }
