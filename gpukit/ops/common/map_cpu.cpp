@@ -16,11 +16,43 @@ constexpr int64_t kParts = 4;
 /// Rows shorter than this are walked across, in tiles that a first-level cache holds.
 constexpr int64_t kShortRow = 16, kTileRows = 1024;
 
-struct Work {
-  StridedSpace space;
+/// What is the same wherever a row stands.
+struct Operands {
+  int count;
   int itemsizes[kMaxOperands] = {};
   ElementBytes scalars[kMaxOperands];
   RowFunction row;
+
+  void* at(void* const* p, int i, int64_t offset) const {
+    const bool scalar = i > 0 && itemsizes[i] == 0;
+    return scalar ? const_cast<unsigned char*>(scalars[i].bytes)
+                  : static_cast<unsigned char*>(p[i]) + offset * itemsizes[i];
+  }
+  /// Elements that are not worth another thread.
+  int64_t alone() const { return std::max(kAlone, kAloneBytes / std::max(itemsizes[0], 1)); }
+};
+
+struct Work {
+  StridedSpace space;
+  Operands operands;
+};
+
+/// A space of one axis or none: most calls, and little to keep.
+struct Line {
+  Operands operands;
+  int64_t size, steps[kMaxOperands];
+
+  Line(const StridedSpace& space, const Operands& o) : operands(o), size(space.size) {
+    for (int i = 0; i < kMaxOperands; ++i) steps[i] = space.rank == 0 ? 1 : space.strides[i][0];
+  }
+  void run(void* const* p, int64_t begin, int64_t end) const {
+    Row run{.size = end - begin, .p = {}, .step = {}};
+    for (int i = 0; i < operands.count; ++i) {
+      run.p[i] = operands.at(p, i, begin * steps[i]);
+      run.step[i] = steps[i];
+    }
+    operands.row(run);
+  }
 };
 
 /// Where the operands stand, in elements.
@@ -34,13 +66,11 @@ struct Place {
 /// `n` elements along `axis` from `at`.
 void run_row(const Work& work, void* const* p, const Place& at, int axis, int64_t n) {
   Row run{.size = n, .p = {}, .step = {}};
-  for (int i = 0; i < work.space.num_operands; ++i) {
-    const bool scalar = i > 0 && work.itemsizes[i] == 0;
-    run.p[i] = scalar ? const_cast<unsigned char*>(work.scalars[i].bytes)
-                      : static_cast<unsigned char*>(p[i]) + at.offsets[i] * work.itemsizes[i];
-    run.step[i] = work.space.rank == 0 ? 1 : work.space.strides[i][axis];
+  for (int i = 0; i < work.operands.count; ++i) {
+    run.p[i] = work.operands.at(p, i, at.offsets[i]);
+    run.step[i] = work.space.strides[i][axis];
   }
-  work.row(run);
+  work.operands.row(run);
 }
 
 /// Elements [begin, end) in rows along the last axis.
@@ -102,33 +132,39 @@ void map_rows(const char* name, const Array& out, std::initializer_list<ElementI
   if (Trace* trace = current_trace()) [[unlikely]]
     return trace->add(out, inputs, row);
   if (out.size() == 0) return;
-  Work work;
+  Operands operands;
   memory::Use uses[kMaxOperands] = {write(out)};
   const Array* arrays[kMaxOperands - 1] = {};
   const int count = static_cast<int>(inputs.size());
-  work.row = row;
-  work.itemsizes[0] = itemsize(out.dtype());
+  operands.count = count + 1;
+  operands.row = row;
+  operands.itemsizes[0] = itemsize(out.dtype());
   for (int i = 0; i < count; ++i) {
     const ElementInput& input = inputs.begin()[i];
     arrays[i] = input.array;
-    work.scalars[i + 1] = input.scalar;
+    operands.scalars[i + 1] = input.scalar;
     if (input.array == nullptr) continue;
     uses[i + 1] = read(*input.array);
-    work.itemsizes[i + 1] = itemsize(input.array->dtype());
+    operands.itemsizes[i + 1] = itemsize(input.array->dtype());
   }
-  work.space = count == 1   ? strided_space(out, {arrays[0]})
-               : count == 2 ? strided_space(out, {arrays[0], arrays[1]})
-                            : strided_space(out, {arrays[0], arrays[1], arrays[2]});
-
-  runtime::run_host(name, out.device(), std::span<const memory::Use>(uses, count + 1), [work](void* const* p) {
-    const StridedSpace& space = work.space;
-    if (space.rank == 0) return run_row(work, p, Place{}, 0, 1);
-    if (space.rank > 1 && space.shape[space.rank - 1] < kShortRow &&
-        space.shape[space.rank - 2] > space.shape[space.rank - 1])
-      return run_tiles(work, p);
-    const int64_t alone = std::max(kAlone, kAloneBytes / std::max(work.itemsizes[0], 1));
-    if (space.size <= alone) return run_rows(work, p, 0, space.size);
-    parallel_for(space.size, alone / kParts, [&](int64_t begin, int64_t end) { run_rows(work, p, begin, end); });
+  const StridedSpace space = count == 1   ? strided_space(out, {arrays[0]})
+                             : count == 2 ? strided_space(out, {arrays[0], arrays[1]})
+                                          : strided_space(out, {arrays[0], arrays[1], arrays[2]});
+  const std::span<const memory::Use> used(uses, count + 1);
+  if (space.rank <= 1) {
+    runtime::run_host(name, out.device(), used, [line = Line(space, operands)](void* const* p) {
+      const int64_t alone = line.operands.alone();
+      if (line.size <= alone) return line.run(p, 0, line.size);
+      parallel_for(line.size, alone / kParts, [&](int64_t begin, int64_t end) { line.run(p, begin, end); });
+    });
+    return;
+  }
+  runtime::run_host(name, out.device(), used, [work = Work{space, operands}](void* const* p) {
+    const StridedSpace& s = work.space;
+    const int64_t width = s.shape[s.rank - 1], alone = work.operands.alone();
+    if (width < kShortRow && s.shape[s.rank - 2] > width) return run_tiles(work, p);
+    if (s.size <= alone) return run_rows(work, p, 0, s.size);
+    parallel_for(s.size, alone / kParts, [&](int64_t begin, int64_t end) { run_rows(work, p, begin, end); });
   });
 }
 
