@@ -75,11 +75,14 @@ def against_best(
     c: Contest, name: str, ours: Sequence[Call], theirs: Mapping[str, Sequence[Call]], turn_s: float, bound: float = BOUND
 ) -> tuple[float, float, str]:
     """Microseconds of ours and of the best way of torch that agrees, and its name."""
-    contenders: dict[str, Any] = {name: lambda: c.ours(ours)}
+    right: dict[str, Sequence[Call]] = {}
     for way, calls in theirs.items():
         with c.guard(f"{name} torch {way}"):
             c.agree(ours[0], calls[0], bound)
-            contenders[f"{name} torch {way}"] = functools.partial(c.theirs, calls)
+            right[way] = calls
+    contenders: dict[str, Any] = {name: lambda: c.ours(ours)}
+    for way in c.peer.near_fastest(right):
+        contenders[f"{name} torch {way}"] = functools.partial(c.theirs, right[way])
     us = c.race(contenders, turn_s)
     rivals = {key.rsplit(" ", 1)[1]: value for key, value in us.items() if key != name}
     if not rivals:

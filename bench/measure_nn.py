@@ -166,20 +166,14 @@ def lstm_duel(
 ) -> tuple[float, float]:
     """Microseconds of ours and of cuDNN's layer of `inputs` and `hidden` over [batch, steps, inputs] in float32, TF32
     off or on on both sides."""
-    gp, torch = c.gp, c.torch
+    gp = c.gp
     batch, steps, inputs, hidden = shape
-    layer = torch.nn.LSTM(inputs, hidden, batch_first=True).to(c.tensor(gp.zeros((1,))).device)
-    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    weights = [gp.from_dlpack(getattr(layer, f"{part}_l0").detach()) for part in names]
-    xs = [c.normal((batch, steps, inputs), "float32") for _ in range(2)]
+    shapes = {"w_ih": (4 * hidden, inputs), "w_hh": (4 * hidden, hidden), "b_ih": (4 * hidden,), "b_hh": (4 * hidden,)}
+    weights = {name: gp.mul(c.normal(shape, "float32"), hidden**-0.5) for name, shape in shapes.items()}
+    copies = [{"x": c.normal((batch, steps, inputs), "float32"), **weights} for _ in range(2)]
     out = (gp.zeros((batch, steps, hidden)), gp.zeros((batch, hidden)), gp.zeros((batch, hidden)))
-    ours = [functools.partial(gp.lstm_forward, x, *weights, use_tf32=tf32, out=out) for x in xs]
-
-    def theirs(x: Any) -> Any:
-        with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=tf32):
-            return layer(x)[0]
-
-    calls = [functools.partial(theirs, c.tensor(x)) for x in xs]
+    ours = [functools.partial(gp.lstm_forward, *x.values(), use_tf32=tf32, out=out) for x in copies]
+    calls = torch_calls(c, copies, "lstm", {"use_tf32": tf32})["lstm"]
     c.agree(lambda: ours[0]()[0], calls[0], 1e-2 if tf32 else 1e-4)
     us = c.race({name: lambda: c.ours(ours), f"{name} torch": lambda: c.theirs(calls)}, turn_s)
     return us[name], us[f"{name} torch"]

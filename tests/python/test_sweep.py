@@ -13,6 +13,8 @@ import pytest
 
 import pygpukit as gp
 from pygpukit.benchmark import sweep
+from pygpukit.benchmark.sweep import family as sweep_family
+from pygpukit.benchmark.sweep import layers as sweep_layers
 from pygpukit.benchmark.sweep import run as sweep_run
 from pygpukit.cli import main
 
@@ -21,6 +23,7 @@ SPEC = importlib.util.spec_from_file_location("bench_sweep", ROOT / "bench/sweep
 bench_sweep = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(bench_sweep)
 LIMITS = json.loads((ROOT / "bench/sweep_limits.json").read_text())
+FLAT = ("max_rows", "argmax_rows")  # results of one axis
 FAMILIES = {family.name: family for family in sweep.FAMILIES}
 
 
@@ -53,6 +56,27 @@ def test_family_is_right(name):
 
     for seed in (1, 2):
         assert run(FAMILIES[name], race=race, count=4, seed=seed).wrong == []
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_a_sample_of_a_large_result_is_right(name, monkeypatch):
+    """What of a large case is checked belongs together; what is wrong in the last row or column is in it."""
+    monkeypatch.setattr(sweep_family, "MOST_CHECKED", 64)
+    monkeypatch.setattr(sweep_layers, "_MOST_SCORES", 8)
+    monkeypatch.setattr(sweep_layers, "_MOST_IDS", 3)
+    assert run(FAMILIES[name], race=lambda ours, theirs: (1.0, 1.0), count=3).wrong == []
+    family = FAMILIES[name]
+    if family.rows is None or family.check is not None:
+        return
+
+    def ours(xs, out, **options):
+        found = family.pick(family.ours(xs, None, **options)) + 0
+        if found.ndim > 1:
+            found[-1, -1] = 77
+        return found
+
+    wrong = dataclasses.replace(family, ours=ours, pick=lambda found: found)
+    assert len(run(wrong, race=lambda ours, theirs: (1.0, 1.0), count=3).wrong) == (3 if name not in FLAT else 0)
 
 
 def test_good_families_breach_nothing():

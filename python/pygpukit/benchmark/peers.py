@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 from abc import ABC, abstractmethod
@@ -13,7 +14,7 @@ import numpy as np
 import pygpukit as gp
 from pygpukit.benchmark import torch_layers
 from pygpukit.benchmark.report import NotRun
-from pygpukit.benchmark.timing import Call, HostTimer, Timer, enough_calls
+from pygpukit.benchmark.timing import IN_A_ROW, Call, HostTimer, Timer, enough_calls
 
 __all__ = ["Peer", "find_peers"]
 
@@ -48,6 +49,15 @@ class Peer(ABC):
     def synchronize(self) -> None:
         """Waits for the library's work."""
 
+    def near_fastest(self, ways: Mapping[str, Sequence[Call]], within: float = 1.5) -> list[str]:
+        """Of several ways to do the same those that may be the fastest, by a few passes; first the one that was."""
+        us: dict[str, float] = {}
+        for way, calls in ways.items():
+            with contextlib.suppress(RuntimeError, TypeError, ValueError):  # a way may not take these inputs
+                timer = self.timer(calls)
+                us[way] = min(timer.pass_us(1) for _ in range(3)) / len(timer.calls)
+        return sorted((way for way in us if us[way] <= within * min(us.values())), key=lambda way: us[way])
+
 
 class _TorchGraphTimer(Timer):
     clock = "GPU time of a graph of calls"
@@ -56,20 +66,35 @@ class _TorchGraphTimer(Timer):
         side = torch.cuda.Stream()
         with torch.cuda.stream(side):  # cuBLAS makes its workspace before the capture
             super().__init__(enough_calls(calls, side.synchronize))
-        self._torch = torch
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, stream=side):
-            self.run_calls()
+            self._torch = torch
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph, stream=side):
+                self.run_calls()
 
     def pass_us(self, passes: int) -> float:
-        start, stop = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self._graph.replay()
-        start.record()
-        for _ in range(passes):
-            self._graph.replay()
-        stop.record()
-        stop.synchronize()
-        return float(start.elapsed_time(stop)) * 1e3 / passes
+        self._graph.replay()  # keeps the device busy while the rest is submitted
+        return _torch_us(self._torch, self._graph.replay, passes)
+
+
+class _TorchRowTimer(Timer):
+    clock = IN_A_ROW
+
+    def __init__(self, torch: Any, calls: Sequence[Call]) -> None:
+        super().__init__(calls)
+        self._torch = torch
+
+    def pass_us(self, passes: int) -> float:
+        return _torch_us(self._torch, self.run_calls, passes)
+
+
+def _torch_us(torch: Any, call: Call, count: int) -> float:
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(count):
+        call()
+    stop.record()
+    stop.synchronize()
+    return float(start.elapsed_time(stop)) * 1e3 / count
 
 
 class _Torch(Peer):
@@ -117,7 +142,13 @@ class _Torch(Peer):
         return torch_layers.layer_calls(self._torch, kind, inputs, options)
 
     def timer(self, calls: Sequence[Call]) -> Timer:
-        return _TorchGraphTimer(self._torch, calls) if self._on_gpu else HostTimer(calls, self.synchronize)
+        if not self._on_gpu:
+            return HostTimer(calls, self.synchronize)
+        try:
+            return _TorchGraphTimer(self._torch, calls)
+        except RuntimeError:  # some of its factorisations wait for the device, which no capture allows
+            self.synchronize()
+            return _TorchRowTimer(self._torch, calls)
 
     def synchronize(self) -> None:
         if self._on_gpu:
@@ -125,7 +156,7 @@ class _Torch(Peer):
 
 
 class _CupyTimer(Timer):
-    clock = "GPU time of calls in a row"  # CuPy allows no cuBLAS call in a capture
+    clock = IN_A_ROW  # CuPy allows no cuBLAS call in a capture
 
     def __init__(self, cupy: Any, calls: Sequence[Call]) -> None:
         super().__init__(calls)

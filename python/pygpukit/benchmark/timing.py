@@ -15,6 +15,7 @@ from pygpukit.errors import ArgumentError
 
 __all__ = [
     "DEFAULT_EFFORT",
+    "IN_A_ROW",
     "Call",
     "Effort",
     "Samples",
@@ -28,6 +29,7 @@ __all__ = [
 Call = Callable[[], object]
 
 _ROUNDS = 5
+IN_A_ROW = "GPU time of calls in a row"  # of what no graph can hold
 _GRAPH_CALLS, _GRAPH_US = 16, 3000.0  # what a graph has at least; but it should not take longer than that
 
 
@@ -132,30 +134,8 @@ class _GraphTimer(Timer):
         return float(gp.event_elapsed_us(start, stop)) / passes
 
 
-def own_timer(calls: Sequence[Call]) -> Timer:
-    """GPU time of a captured graph on a GPU, the host clock on the CPU."""
-    return _GraphTimer(calls) if gp.default_device().kind == "cuda" else HostTimer(calls, gp.synchronize)
-
-
-def take_turns(timers: Sequence[Timer], effort: Effort) -> list[Samples]:
-    """Samples of every contender: all warm up, then A B A B, so that clocks and heat of the chip meet all alike."""
-    passes = []
-    for timer in timers:
-        for _ in range(effort.warmup):
-            timer.pass_us(1)
-        samples_us = effort.turn_us * _ROUNDS / effort.iterations
-        passes.append(max(1, math.ceil(samples_us / timer.pass_us(1))))
-    samples: list[list[float]] = [[] for _ in timers]
-    for turn in range(_ROUNDS):
-        count = effort.iterations * (turn + 1) // _ROUNDS - effort.iterations * turn // _ROUNDS
-        for index, timer in enumerate(timers):
-            for _ in range(count):
-                samples[index].append(timer.pass_us(passes[index]) / len(timer.calls))
-    return [Samples(tuple(values)) for values in samples]
-
-
 class _EventTimer(Timer):
-    clock = "GPU time between events"
+    clock = IN_A_ROW
 
     def pass_us(self, passes: int) -> float:
         start, stop = gp.CudaEvent(), gp.CudaEvent()
@@ -165,6 +145,30 @@ class _EventTimer(Timer):
         stop.record()
         stop.synchronize()
         return float(gp.event_elapsed_us(start, stop)) / passes
+
+
+def own_timer(calls: Sequence[Call], in_graph: bool = True) -> Timer:
+    """GPU time on a GPU, of a captured graph or of calls in a row; the host clock on the CPU."""
+    if gp.default_device().kind != "cuda":
+        return HostTimer(calls, gp.synchronize)
+    return _GraphTimer(calls) if in_graph else _EventTimer(calls)
+
+
+def take_turns(timers: Sequence[Timer], effort: Effort) -> list[Samples]:
+    """Samples of every contender: all warm up, then A B A B, so that clocks and heat of the chip meet all alike."""
+    passes, turns = [], min(_ROUNDS, effort.iterations)
+    for timer in timers:
+        for _ in range(effort.warmup):
+            timer.pass_us(1)
+        samples_us = effort.turn_us * turns / effort.iterations
+        passes.append(max(1, math.ceil(samples_us / timer.pass_us(1))))
+    samples: list[list[float]] = [[] for _ in timers]
+    for turn in range(turns):
+        count = effort.iterations * (turn + 1) // turns - effort.iterations * turn // turns
+        for index, timer in enumerate(timers):
+            for _ in range(count):
+                samples[index].append(timer.pass_us(passes[index]) / len(timer.calls))
+    return [Samples(tuple(values)) for values in samples]
 
 
 def measure_kernel(

@@ -26,6 +26,8 @@ def layer_calls(torch: Any, kind: str, inputs: Mapping[str, gp.GPUArray], option
         return _attention(torch, tensors["q"][:, :, None], k, v, False)
     if kind == "sampling":
         return {"sort": functools.partial(_sample, torch, tensors["logits"], **options)}
+    if kind == "lstm":
+        return {kind: _lstm(torch, *tensors.values(), **options)}
     return {kind: functools.partial(_convolve, torch, kind, *(tensors[name] for name in "xwb"), **options)}
 
 
@@ -51,6 +53,20 @@ def _attention(torch: Any, q: Any, k: Any, v: Any, causal: bool) -> Calls:
 def _convolve(torch: Any, kind: str, x: Any, w: Any, b: Any, use_tf32: bool = False, **options: int) -> Any:
     with torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=False, allow_tf32=use_tf32):
         return getattr(torch.nn.functional, kind)(x, w, b, **options)
+
+
+def _lstm(torch: Any, x: Any, *weights: Any, use_tf32: bool = False) -> Callable[[], Any]:
+    """Weights in the one piece of memory that cuDNN wants: it would copy others at each call."""
+    layer = torch.nn.LSTM(x.shape[2], weights[1].shape[1], batch_first=True, dtype=x.dtype).to(x.device).eval()
+    with torch.no_grad():
+        for name, weight in zip(("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"), weights, strict=True):
+            getattr(layer, name).copy_(weight)
+
+    def call() -> Any:
+        with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=use_tf32):
+            return layer(x)[0]
+
+    return call
 
 
 def _sample(torch: Any, logits: Any, temperature: float, top_k: int, top_p: float) -> Any:

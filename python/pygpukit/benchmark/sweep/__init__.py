@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pygpukit.benchmark.sweep.families import FAMILIES, find_families
-from pygpukit.benchmark.sweep.family import Case, Draw, Family, Input
+from pygpukit.benchmark.sweep.family import Case, Draw, Family, Input, Layer
 from pygpukit.benchmark.sweep.run import LEAST_CASES, Outcome, Row, figures, run_sweep, save
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Draw",
     "Family",
     "Input",
+    "Layer",
     "Outcome",
     "Row",
     "figures",

@@ -6,16 +6,19 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import pygpukit as gp
 
-__all__ = ["BOUNDS", "Case", "Draw", "Family", "Input"]
+__all__ = ["BOUNDS", "MOST_CHECKED", "Case", "Draw", "Family", "Input", "Layer"]
 
 # Largest error of a right result beside float64 of the same inputs, by norms.
 BOUNDS = {"bfloat16": 1e-2, "float16": 2e-3, "float32": 2e-5, "float64": 1e-11, "complex64": 2e-5}
+
+Axes = tuple[tuple[int | None, ...], int]
+MOST_CHECKED = 1 << 20  # elements
 
 LAYOUTS = ("dense", "dense", "dense", "shifted", "gaps", "transposed")
 
@@ -115,22 +118,31 @@ class Draw:
         return tuple(sizes)
 
 
+class Layer(NamedTuple):
+    """One of the peer's layers (torch_layers.py) and the names of its inputs: of the ways it has, the fastest counts."""
+
+    kind: str
+    names: Sequence[str]
+
+
 @dataclass(frozen=True)
 class Family:
     """`ours(arrays, out, **options)`, `torch(torch, tensors, **options)`, `numpy(arrays, **options)` are one operation.
 
-    numpy is the peer on the CPU and, given float64, the reference. `rows`: of each input and of the result, the axis
-    along which results are independent, None where there is none: that many are checked where all would take long.
-    What `ours` gives is handed to its next call as `out`; `pick` takes the array to check from it.
-    `check(got, arrays, **options)` gives the error instead, where results are not numbers to be compared.
+    numpy is the peer on the CPU and, given float64, the reference. `rows`, and `columns` for another axis: of each input
+    and of the result, the axis along which results are independent, None where there is none: that many are checked,
+    of what `part` leaves, where all would take long. What `ours` gives is handed to its next call as `out`; `pick` takes
+    the array to check from it. `check(got, arrays, **options)` gives the error instead, where results are no numbers.
     """
 
     name: str
     draw: Callable[[Draw], Case]
     ours: Callable[..., Any]
-    torch: Callable[..., Any]
+    torch: Callable[..., Any] | Layer
     numpy: Callable[..., Any]
-    rows: tuple[tuple[int | None, ...], int] | None = None
+    rows: Axes | None = None
+    columns: Axes | None = None
+    part: Callable[[list[Any], Any], tuple[list[Any], Any]] = lambda arrays, result: (arrays, result)
     bound: float = 1.0  # times that of the result's dtype
     check: Callable[..., float] | None = None
     pick: Callable[[Any], Any] = lambda found: found
@@ -139,7 +151,9 @@ class Family:
 
     def error(self, arrays: Sequence[gp.GPUArray], result: gp.GPUArray, options: dict[str, Any]) -> tuple[float, float]:
         """The error of a result, and the largest that is right."""
-        taken, got = self._sample(self.checked_inputs(arrays), result)
+        taken, got = self.part(self.checked_inputs(arrays), result)
+        for axes in (self.rows, self.columns):
+            taken, got = (taken, got) if axes is None else _sample(taken, got, *axes)
         wide = [_to_numpy(x) for x in taken]
         found = _to_numpy(got)
         bound = self.bound * BOUNDS.get(str(result.dtype), 0.0)
@@ -147,20 +161,24 @@ class Family:
             return self.check(found, wide, **options), bound
         return relative_error(found, np.asarray(self.numpy(wide, **options))), bound
 
-    def _sample(self, arrays: Sequence[gp.GPUArray], result: gp.GPUArray) -> tuple[list[gp.GPUArray], gp.GPUArray]:
-        most = 1 << 20  # elements
-        if self.rows is None or max(x.size for x in (*arrays, result)) <= most:
-            return list(arrays), result
-        axes, out_axis = self.rows
-        count = result.shape[out_axis]
-        wanted = max(2, min(count, most * count // max(x.size for x in (*arrays, result))))
-        places = sorted({round(i * (count - 1) / (wanted - 1)) for i in range(wanted)}) if count > 1 else [0]
-        index = gp.from_numpy(np.asarray(places, np.int64))
 
-        def pick(x: gp.GPUArray, axis: int | None) -> gp.GPUArray:
-            return x if axis is None or x.shape[axis] == 1 else gp.take(x, index, axis=axis)
+def _sample(
+    arrays: Sequence[gp.GPUArray], result: gp.GPUArray, axes: tuple[int | None, ...], out_axis: int
+) -> tuple[list[gp.GPUArray], gp.GPUArray]:
+    """What lies at some places of an axis, the first and the last among them."""
+    along = [x for x, axis in zip((*arrays, result), (*axes, out_axis), strict=True) if axis is not None]
+    largest = max(x.size for x in along)
+    if largest <= MOST_CHECKED:
+        return list(arrays), result
+    count = result.shape[out_axis]
+    wanted = max(2, min(count, MOST_CHECKED * count // largest))
+    places = sorted({round(i * (count - 1) / (wanted - 1)) for i in range(wanted)}) if count > 1 else [0]
+    index = gp.from_numpy(np.asarray(places, np.int64))
 
-        return [pick(x, a) for x, a in zip(arrays, axes, strict=True)], pick(result, out_axis)
+    def pick(x: gp.GPUArray, axis: int | None) -> gp.GPUArray:
+        return x if axis is None or x.shape[axis] == 1 else gp.take(x, index, axis=axis)
+
+    return [pick(x, a) for x, a in zip(arrays, axes, strict=True)], pick(result, out_axis)
 
 
 def _to_numpy(x: gp.GPUArray) -> Any:

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 
 import pygpukit as gp
-from pygpukit.benchmark.sweep.family import Case, Draw, Family, Input
+from pygpukit.benchmark.sweep import family
+from pygpukit.benchmark.sweep.family import Case, Draw, Family, Input, Layer
 
 __all__ = ["LAYER_FAMILIES"]
 
 Arrays = Sequence[Any]
+_MOST_SCORES = 1 << 22  # of attention, checked
+_MOST_IDS = 256  # of an embedding, checked
 
 
 def _heads(d: Draw) -> tuple[int, int, int]:
@@ -47,10 +50,13 @@ def _attention_numpy(xs: Arrays, causal: bool) -> Any:
     return np.swapaxes(shares @ v / shares.sum(-1, keepdims=True), 1, 2)
 
 
-def _attention_torch(torch: Any, ts: Arrays, causal: bool) -> Any:
-    q, k, v = (t.transpose(1, 2) for t in ts)
-    attend = torch.nn.functional.scaled_dot_product_attention
-    return attend(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1]).transpose(1, 2)
+def _attention_part(xs: Arrays, result: Any) -> Any:
+    """Of many scores: one item, and the query heads of its last head of keys."""
+    q, k, v = xs
+    if q.shape[0] * q.shape[1] * q.shape[2] * k.shape[1] <= _MOST_SCORES:
+        return xs, result
+    first = q.shape[2] - q.shape[2] // k.shape[2]
+    return [q[-1:, :, first:], k[-1:, :, -1:], v[-1:, :, -1:]], result[-1:, :, first:]
 
 
 def _conv1d(d: Draw) -> Case:
@@ -90,12 +96,6 @@ def _lstm_numpy(xs: Arrays) -> Any:
     return out
 
 
-def _lstm_torch(torch: Any, ts: Arrays) -> Any:
-    x, w, u, b, c = ts
-    state = x.new_zeros((1, x.shape[0], u.shape[1]))
-    return torch._VF.lstm(x, (state, state), [w, u, b, c], True, 1, 0.0, False, False, True)[0]
-
-
 def _rope(d: Draw) -> Case:
     tokens, heads, dim = (d.size(1, 4096), d.size(1, 64), d.choose(64, 128)) if d.large else (d.size(1, 32), 3, 16)
     tables = Input((tokens, dim // 2), "float32")
@@ -128,6 +128,16 @@ def _embedding(d: Draw) -> Case:
     rows = max(1, min(rows, (1 << 27) // width))
     ids = Input((d.size(1, 4096) if d.large else d.size(1, 64),), "int32", kind="index", limit=rows)
     return Case((Input((rows, width), d.floats()), ids))
+
+
+def _looked_up(xs: Arrays, result: Any) -> Any:
+    """Some ids, in a table of their rows alone."""
+    table, ids = xs
+    if table.size <= family.MOST_CHECKED:
+        return xs, result
+    places = np.unique(np.linspace(0, ids.size - 1, min(ids.size, _MOST_IDS)).astype(np.int64))
+    rows = [table[int(i) : int(i) + 1] for i in ids.to_numpy()[places]]
+    return [gp.concatenate(rows), gp.arange(len(rows), dtype="int32")], gp.take(result, gp.from_numpy(places), axis=0)
 
 
 def _sampling(d: Draw) -> Case:
@@ -165,28 +175,32 @@ LAYER_FAMILIES = [
         "attention_prefill",
         _prefill,
         lambda xs, out, causal: gp.attention(*xs, causal=causal, out=out),
-        _attention_torch,
+        Layer("attention", "qkv"),
         _attention_numpy,
+        part=_attention_part,
     ),
     Family(
         "attention_decode",
         _decode,
         lambda xs, out, causal: gp.attention(*xs, causal=causal, out=out),
-        _attention_torch,
+        Layer("attention", "qkv"),
         _attention_numpy,
+        part=_attention_part,
     ),
     Family(
         "conv1d",
         _conv1d,
         lambda xs, out, stride, padding: gp.conv1d(xs[0], xs[1], xs[2], stride, padding, out=out),
-        lambda torch, ts, stride, padding: torch.nn.functional.conv1d(*ts, stride=stride, padding=padding),
+        Layer("conv1d", "xwb"),
         _conv1d_numpy,
+        rows=((0, None, None), 0),
+        columns=((None, 0, 0), 1),
     ),
     Family(
         "lstm",
         _lstm,
         lambda xs, out: gp.lstm_forward(*xs, out=out),
-        _lstm_torch,
+        Layer("lstm", ("x", "w_ih", "w_hh", "b_ih", "b_hh")),
         _lstm_numpy,
         bound=5.0,
         pick=lambda found: found[0],
@@ -198,7 +212,7 @@ LAYER_FAMILIES = [
         lambda xs, out: gp.embedding(*xs, out=out),
         lambda torch, ts: torch.nn.functional.embedding(ts[1], ts[0]),
         lambda xs: xs[0][xs[1]],
-        rows=((None, 0), 0),
+        part=_looked_up,
     ),
     Family(
         "sampling",

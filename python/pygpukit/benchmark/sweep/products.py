@@ -96,6 +96,7 @@ def _quantised(name: str, draw: Any, prefix: str = "") -> Family:
         _torch_layer,
         _product,
         rows=((0, None), 0),
+        columns=((None, 0), 1),
         bound=1.5,
         checked_inputs=functools.partial(_quantised_inputs, weights),
         done=weights.packed.clear,
@@ -111,6 +112,7 @@ PRODUCT_FAMILIES = [
             _torch_layer,
             _product,
             rows=((0, None), 0),
+            columns=((None, 0), 1),
             bound=1.5,
         )
         for name, draw in (("linear_many_rows", _many_rows), ("linear_few_rows", _few_rows))
@@ -122,6 +124,7 @@ PRODUCT_FAMILIES = [
         lambda torch, ts: torch.matmul(*ts),
         lambda xs: np.matmul(*xs),
         rows=((0, None), 0),
+        columns=((None, 1), 1),
         bound=1.5,
     ),
     *(_quantised(name, _quantised_rows) for name in FORMATS),

@@ -18,8 +18,8 @@ from typing import Any
 import pygpukit as gp
 from pygpukit.benchmark.ceilings import num_copies
 from pygpukit.benchmark.peers import Peer, find_peers
-from pygpukit.benchmark.sweep.family import Case, Draw, Family
-from pygpukit.benchmark.timing import Call, Effort, own_timer, take_turns
+from pygpukit.benchmark.sweep.family import Case, Draw, Family, Layer
+from pygpukit.benchmark.timing import IN_A_ROW, Call, Effort, own_timer, take_turns
 
 __all__ = ["LEAST_CASES", "Outcome", "Row", "figures", "run_sweep", "save", "summary"]
 
@@ -79,17 +79,28 @@ class Contest:
         if self.peer is None:
             return []
         if self.on_gpu:
+            if isinstance(family.torch, Layer):
+                return self._fastest_way(family.torch, case, sets)
             torch = importlib.import_module("torch")
             tensors = [[torch.from_dlpack(x) for x in xs] for xs in sets]
             return [functools.partial(family.torch, torch, ts, **case.options) for ts in tensors]
         return [functools.partial(family.numpy, [x.to_numpy() for x in xs], **case.options) for xs in sets]
 
+    def _fastest_way(self, layer: Layer, case: Case, sets: Sequence[Sequence[gp.GPUArray]]) -> list[Call]:
+        """Of the ways of the peer that take these inputs."""
+        assert self.peer is not None
+        made = [self.peer.layer_calls(layer.kind, dict(zip(layer.names, xs, strict=True)), case.options) for xs in sets]
+        ways = {way: [calls[way] for calls in made] for way in made[0]}
+        best = self.peer.near_fastest(ways)
+        if not best:
+            raise RuntimeError(f"{self.name} has no way for these inputs")
+        return ways[best[0]]
+
     def race(self, ours: Sequence[Call], theirs: Sequence[Call]) -> tuple[float, float]:
         """Median microseconds of one call of each, in turns."""
         gp.synchronize()
-        timers = [own_timer(ours)]
-        if theirs and self.peer is not None:
-            timers.append(self.peer.timer(theirs))
+        peers = [self.peer.timer(theirs)] if theirs and self.peer is not None else []
+        timers = [own_timer(ours, in_graph=not any(peer.clock == IN_A_ROW for peer in peers)), *peers]
         effort = Effort(warmup=1, iterations=_ROUNDS, turn_us=_TURN_US if self.on_gpu else _CPU_TURN_US)
         medians = [samples.median for samples in take_turns(timers, effort)]
         return medians[0], medians[1] if len(medians) > 1 else math.nan
