@@ -10,7 +10,7 @@ RUN = $(DEV) exec --
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help needs needs-tests run build test test-cpp test-python test-kernels kernels-quick layers compare-tokenizers check-api docs-check stubs lint \
-        types gpu-test gpu-build gpu-pytest gpu-bench gpu-sanitize check-limits measure-host sanitize tsan fuzz-pool fuzz-api bench wheel wheel-test wheelhouse \
+        types gpu-test gpu-package gpu-build gpu-cpp gpu-pytest gpu-bench gpu-sanitize check-limits measure-host sanitize tsan fuzz-pool fuzz-api bench wheel wheel-test wheelhouse \
         format precommit clean
 
 help: ## list the targets
@@ -66,22 +66,26 @@ lint: build
 stubs: build ## write the stubs in python/pygpukit/_core anew
 	$(RUN) python tools/check_stubs.py --write
 
-gpu-test: ## on a machine with a GPU: build, test, measure, check the limits
-	@$(MAKE) --no-print-directory gpu-build
-	@$(MAKE) --no-print-directory gpu-pytest
-	@$(MAKE) --no-print-directory gpu-bench
+gpu-test: needs ## on a machine with a GPU: build, test, measure, check the limits, in 25 minutes
+	@$(PYTHON) tools/gpu_test.py
 
-gpu-build: needs
+gpu-package: needs
 	@KIND=test ARCHS=$(or $(ARCHS),90a) $(PYTHON) tools/dev.py build
 
-gpu-pytest: gpu-build
+gpu-build: gpu-package ## for the targets below, with the kernels and the C++ tests
+	@$(PYTHON) tools/dev.py build-cpp-tests
+
+gpu-cpp: gpu-package
 	@PYGPUKIT_REQUIRE_GPU=1 $(PYTHON) tools/dev.py cpp-tests
-	@PYGPUKIT_REQUIRE_GPU=1 $(PYTHON) tools/dev.py exec -- python tools/run_tests.py
 
-gpu-bench: gpu-build
-	$(RUN) python tools/measure.py
+gpu-pytest: gpu-package ## the Python tests on a GPU: PART=1/2, SECONDS=480
+	@PYGPUKIT_REQUIRE_GPU=1 $(PYTHON) tools/dev.py exec -- python tools/run_tests.py --part $(or $(PART),1/1) --seconds $(or $(SECONDS),480)
 
-gpu-sanitize: gpu-build ## every kernel of matrix products under compute-sanitizer
+gpu-bench: gpu-package ## measure on a GPU, what was longest ago first: PART=2/3, SECONDS=480, ONLY=groups
+	$(RUN) python tools/measure.py --part $(or $(PART),1/1) --seconds $(or $(SECONDS),480) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(ONLY),--only $(ONLY))
+
+gpu-sanitize: gpu-package ## every kernel of matrix products under compute-sanitizer
 	$(RUN) python tools/sanitize_gpu.py
 
 check-limits: ## check a committed result again: FILE=bench/results/...

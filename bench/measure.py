@@ -1,16 +1,16 @@
 """Measures every figure of bench/limits.json on the GPU of this machine and writes them as JSON.
 
-    python bench/measure.py --out FILE [--only submit,start,elementwise,...,pool,...,mm_square,...,at_prefill,...,nn_moe]
+    python bench/measure.py --out FILE [--only submit,start,...,mm_square,...,sweep_1] [--seconds S]
 
-A second run with another --only adds to the same file. Peers are measured in the same run, in turns.
+A second run with another --only adds to the same file. Peers are measured in the same run, in turns. What does not fit
+into --seconds is left out by name; tools/measure.py goes on with it.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
+import functools
 import hashlib
-import json
 import os
 import pathlib
 import subprocess
@@ -32,28 +32,13 @@ import measure_load
 import measure_matmul
 import measure_nn
 import measure_runtime
+import measure_sweep
 import measure_tts
+from report import FOREVER, Report, run_groups
 from timing import against_torch_us, gpu_times_us, submit_times_us, torch_noise
 
 ROWS, COLUMNS = 16384, 8192
 NAMES = {"bf16": "bfloat16", "f32": "float32"}
-
-
-class Report:
-    """The figures of one machine: measured values, and what they were computed from."""
-
-    def __init__(self, path: pathlib.Path, device: dict[str, Any]) -> None:
-        self.path = path
-        self.data: dict[str, Any] = {"device": device, "date": datetime.date.today().isoformat(), "figures": {}}
-        if path.exists():
-            self.data["figures"] = json.loads(path.read_text())["figures"]
-
-    def add(self, name: str, value: float, **details: Any) -> None:
-        self.data["figures"][name] = {"value": value, **details}
-        shown = {key: detail for key, detail in details.items() if key != "shapes"}
-        print(f"{name:44s} {value:10.4f}  {shown}", flush=True)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps(self.data, indent=1, sort_keys=True) + "\n")
 
 
 def random_array(gp: Any, shape: tuple[int, ...], dtype: str, low: float = 0.05, high: float = 0.95) -> Any:
@@ -471,35 +456,39 @@ GROUPS = {
     **measure_asr.GROUPS,
     **measure_tts.GROUPS,
     **measure_hearing.GROUPS,
+    **measure_sweep.GROUPS,
 }
 VENDOR = "mm_lt"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--only", default=",".join(GROUPS))
+    parser.add_argument("--only", default=",".join(GROUPS), help="groups of figures, in this order")
     parser.add_argument("--turn", type=float, default=0.0, help="seconds a turn of matrix products lasts at least")
+    parser.add_argument("--seconds", type=float, default=FOREVER, help="of all groups together")
+    parser.add_argument("--seed", type=int, help="of the sweep (the clock)")
     options = parser.parse_args()
     contest.LEAST_S = options.turn
+    measure_sweep.SEED = measure_sweep.SEED if options.seed is None else options.seed
     groups = options.only.split(",")
+    if unknown := [group for group in groups if group not in GROUPS]:
+        parser.error(f"--only: no group {', '.join(unknown)}; there are {', '.join(GROUPS)}")
     os.environ["PYGPUKIT_DEVICE"] = "cuda"
     if VENDOR in groups and groups != [VENDOR]:
+        until = time.monotonic() + options.seconds
         groups.remove(VENDOR)
-        status = measure_groups(groups, options.out)
+        status = measure_groups(groups, options.out, options.seconds)
         command = [sys.executable, __file__, "--out", str(options.out), "--only", VENDOR, "--turn", str(options.turn)]
-        return (
-            status
-            or subprocess.run(
-                command, env={**os.environ, "PYGPUKIT_NO_CUBLASLT": "0", "PYGPUKIT_PREFER_CUBLASLT": "1"}
-            ).returncode
-        )
-    return measure_groups(groups, options.out)
+        command += ["--seconds", str(until - time.monotonic())]
+        return status or subprocess.run(command).returncode
+    return measure_groups(groups, options.out, options.seconds)
 
 
-def measure_groups(groups: list[str], out: pathlib.Path) -> int:
-    """In this process, which has read its environment then: cuBLASLt is off for every group but its own."""
-    os.environ["PYGPUKIT_NO_CUBLASLT"] = "0" if groups == [VENDOR] else "1"
+def measure_groups(groups: list[str], out: pathlib.Path, seconds: float) -> int:
+    """In this process, which reads its environment now: cuBLASLt is off for every group but its own."""
+    own = groups == [VENDOR]
+    os.environ |= {"PYGPUKIT_NO_CUBLASLT": "0", "PYGPUKIT_PREFER_CUBLASLT": "1"} if own else {"PYGPUKIT_NO_CUBLASLT": "1"}
     import torch
 
     import pygpukit as gp
@@ -512,13 +501,16 @@ def measure_groups(groups: list[str], out: pathlib.Path) -> int:
         "torch": torch.__version__,
         "version": gp.__version__,
     }
+
+    def alive() -> bool:
+        try:
+            return float(gp.ones((1,)).item() + torch.ones(1, device="cuda").item()) == 2.0
+        except Exception:
+            return False
+
     report = Report(out, device)
-    for group in groups:
-        print(f"-- {group}", flush=True)
-        begin = time.perf_counter()
-        GROUPS[group](gp, torch, report)
-        print(f"-- {group}: {time.perf_counter() - begin:.0f} s", flush=True)
-    return 0
+    calls = {group: functools.partial(GROUPS[group], gp, torch, report) for group in groups}
+    return run_groups(report, calls, seconds, alive)
 
 
 if __name__ == "__main__":

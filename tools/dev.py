@@ -325,10 +325,15 @@ def cmake_build(tree, target, *defines):
     must_run(["cmake", "--build", tree, "--target", target], environment(), "build")
 
 
-def cpp_tests(tree=None, *defines, env=None):
-    """Builds gpukit_tests in the tree of the extension, whose objects it shares, and runs it."""
-    tree = tree or base() / "release"
+def build_cpp_tests(tree, *defines):
+    """gpukit_tests, in the tree of the extension, whose objects it shares."""
     cmake_build(tree, "gpukit_tests", "-DGPUKIT_TESTS=ON", *find_gtest(), *defines)
+
+
+def cpp_tests(tree=None, *defines, env=None):
+    """Builds gpukit_tests and runs it."""
+    tree = tree or base() / "release"
+    build_cpp_tests(tree, *defines)
     run_shards(tree / "gpukit_tests", env or environment())
 
 
@@ -426,7 +431,7 @@ def fuzz_pool(steps):
     """The memory pool against its model, `steps` times."""
     build()
     tree = base() / "release"
-    cmake_build(tree, "gpukit_tests", "-DGPUKIT_TESTS=ON", *find_gtest())
+    build_cpp_tests(tree)
     must_run([tree / "gpukit_tests", "--gtest_filter=PoolFuzz*"], environment(PYGPUKIT_FUZZ=steps), "fuzz-pool")
 
 
@@ -472,6 +477,8 @@ def main(arguments):
         set_up(kind)
     elif name == "build":
         build(kind, os.environ.get("ARCHS", ""))
+    elif name == "build-cpp-tests":
+        build_cpp_tests(base() / "release")
     elif name == "cpp-tests":
         cpp_tests()
     elif name == "sanitize":

@@ -184,10 +184,10 @@ def matrix_section(result: Result, limits: list[Limit]) -> list[str]:
 
 
 def label(name: str, figure: dict[str, Any] | None) -> str:
-    """The name, the length of a turn where it is long, and the commit where it is not that of the file."""
+    """The name, the length of a turn where it is long, and commit and date where they are not those of the file."""
     figure = figure or {}
     facts = [f"{figure['turn_s']:g} s"] if figure.get("turn_s", 0) >= LONG_TURN_S else []
-    facts += [figure["commit"]] if "commit" in figure else []
+    facts += [figure[key] for key in ("commit", "date") if key in figure]
     return f"`{name}` ({', '.join(facts)})" if facts else f"`{name}`"
 
 

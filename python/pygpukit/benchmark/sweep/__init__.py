@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pygpukit.benchmark.sweep.families import FAMILIES, find_families
 from pygpukit.benchmark.sweep.family import Case, Draw, Family, Input, Layer
-from pygpukit.benchmark.sweep.run import LEAST_CASES, Outcome, Row, figures, run_sweep, save
+from pygpukit.benchmark.sweep.run import LEAST_CASES, Outcome, Row, figures, record, run_sweep, save
 
 __all__ = [
     "FAMILIES",
@@ -18,6 +18,7 @@ __all__ = [
     "Row",
     "figures",
     "find_families",
+    "record",
     "run_sweep",
     "save",
 ]

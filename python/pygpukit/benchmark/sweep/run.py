@@ -21,7 +21,7 @@ from pygpukit.benchmark.peers import Peer, find_peers
 from pygpukit.benchmark.sweep.family import Case, Draw, Family, Layer
 from pygpukit.benchmark.timing import IN_A_ROW, Call, Effort, own_timer, take_turns
 
-__all__ = ["LEAST_CASES", "Outcome", "Row", "figures", "run_sweep", "save", "summary"]
+__all__ = ["LEAST_CASES", "Outcome", "Row", "figures", "record", "run_sweep", "save", "summary"]
 
 LEAST_CASES = 40  # of a family, for its figures to count
 _TURN_US, _ROUNDS = 20e3, 3
@@ -186,15 +186,20 @@ def figures(outcome: Outcome) -> dict[str, dict[str, float]]:
     return found
 
 
-def save(outcome: Outcome, path: Path) -> None:
-    """Figures and cases into a file of measurements; what it holds of others stays."""
-    data: dict[str, Any] = (
-        json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"figures": {}, "where": outcome.where}
-    )
+def record(outcome: Outcome, data: dict[str, Any]) -> None:
+    """Figures and cases into what a file of measurements holds; what is of others stays."""
     data["figures"].update(figures(outcome))
     for name, rows in outcome.rows.items():
         cases = [{key: value for key, value in dataclasses.asdict(row).items() if _is_told(value)} for row in rows]
         data.setdefault("sweep", {})[name] = {"seed": outcome.seed, "peer": outcome.peer, "cases": cases}
+
+
+def save(outcome: Outcome, path: Path) -> None:
+    """Into a file of measurements."""
+    data: dict[str, Any] = (
+        json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"figures": {}, "where": outcome.where}
+    )
+    record(outcome, data)
     path.write_text(json.dumps(data, indent=1, sort_keys=True) + "\n", encoding="utf-8", newline="\n")
 
 
