@@ -30,7 +30,7 @@ PREFILL = (
     ("bf16_b8", "bfloat16", 8, 32, 32, 128, (512, 1024)),
 )
 DRAWN = 60
-DRAWN_S = 300.0  # of the whole group
+DRAWN_S = 90.0  # of the whole group
 DIMS = (64, 80, 96, 128, 192, 256)
 DECODE = ((28, 4, 1, 32768), (28, 4, 8, 16384), (32, 8, 1, 32768), (32, 8, 8, 16384))  # heads, batch, keys
 PAGE = 64

@@ -23,7 +23,7 @@ WHISPER = {  # in, out channels, length, taps, stride, padding
 KOKORO = [(channels, taps, dilation) for channels in (128, 256, 512) for taps in (3, 7, 11) for dilation in (1, 5)]
 SAMPLES = {128: 60000, 256: 10000, 512: 2000}
 BOUNDS = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-4, "tf32": 2e-3}
-DRAWN, DRAWN_S = 40, 240.0
+DRAWN, DRAWN_S = 40, 60.0
 
 
 def conv_duel(

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import pygpukit as gp
 from pygpukit.benchmark import peers
 from pygpukit.benchmark.timing import IN_A_ROW, Effort, Timer, take_turns
 
@@ -46,6 +47,17 @@ def test_ways_that_cannot_be_the_fastest_are_left_out():
     ways = {"slow": [lambda: 90.0], "none": [None], "second": [lambda: 13.0], "first": [lambda: 10.0]}
     assert Ways().near_fastest(ways) == ["first", "second"]
     assert Ways().near_fastest({"none": [None]}) == []
+
+
+def test_a_library_that_is_broken_here_is_no_peer(monkeypatch):
+    def open_broken(name, on_gpu):
+        raise OSError("its driver is too old")
+
+    monkeypatch.setattr(peers, "_open", open_broken)
+    with gp.device("cpu"):
+        found, absent = peers.find_peers()
+    assert [peer.name for peer in found] == ["numpy"]
+    assert [(entry.name, entry.reason) for entry in absent] == [("torch", "its driver is too old")]
 
 
 class Event:

@@ -11,6 +11,7 @@ from pygpukit.benchmark import sweep, torch_layers
 from pygpukit.benchmark.sweep.family import _to_numpy, relative_error
 
 torch = pytest.importorskip("torch")
+TorchDispatchMode = pytest.importorskip("torch.utils._python_dispatch").TorchDispatchMode
 
 FAMILIES = {family.name: family for family in sweep.FAMILIES}
 
@@ -21,6 +22,16 @@ class Small(sweep.Draw):
     def size(self, low, high, step=1):
         most = (1 << 13) if high >= 1 << 20 else 64
         return super().size(low, max(low, 2 * step, min(high, most)), step)
+
+
+class NothingWaits(TorchDispatchMode):
+    """Refuses what on a GPU waits for its results, and so cannot be captured."""
+
+    WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "multinomial", "repeat_interleave.Tensor")
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        assert not any(name in str(function) for name in self.WAITING), f"{function} waits"
+        return function(*args, **(kwargs or {}))
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +74,8 @@ def test_torch_computes_the_same(name):
         assert error <= bound, str(case)
         for way, call in torch_calls(family, arrays, case.options).items():
             try:
-                result = call()
+                with NothingWaits():
+                    result = call()
             except RuntimeError as fault:  # flash and cuDNN are of a GPU
                 assert "No viable backend" in str(fault), (str(case), way)
                 continue
@@ -72,3 +84,19 @@ def test_torch_computes_the_same(name):
             assert error_of(family, arrays, result, case.options) <= bound, (str(case), way)
         family.done()
     assert ways
+
+
+def test_torch_draws_tokens_by_their_shares():
+    shares = torch.tensor([[0.5, 0.0, 0.3, 0.2]]).expand(20000, 4)
+    found = np.bincount(torch_layers.drawn(torch, shares)[:, 0].numpy(), minlength=4) / 20000
+    assert found[1] == 0 and np.abs(found - [0.5, 0, 0.3, 0.2]).max() < 0.02
+
+
+def test_torch_draws_among_the_likeliest():
+    logits = gp.random.normal((64, 500), seed=1).astype("bfloat16")
+    ways = torch_layers.layer_calls(torch, "sampling", {"logits": logits}, {"temperature": 0.8, "top_k": 5, "top_p": 0.9})
+    with NothingWaits():
+        tokens = ways["sort"]()
+    likely = np.sort(_to_numpy(logits), axis=1)[:, -5]
+    assert tokens.dtype == torch.int32
+    assert (_to_numpy(logits)[np.arange(64), tokens.numpy()] >= likely).all()

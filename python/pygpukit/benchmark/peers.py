@@ -233,6 +233,6 @@ def find_peers() -> tuple[list[Peer], list[NotRun]]:
     for name in ("torch", "cupy") if on_gpu else ("torch",):
         try:
             found.append(_open(name, on_gpu))
-        except ImportError as error:
+        except Exception as error:  # a library that is broken here is none
             absent.append(NotRun(name, str(error)))
     return found, absent

@@ -8,7 +8,7 @@ from typing import Any
 
 import pygpukit as gp
 
-__all__ = ["layer_calls"]
+__all__ = ["drawn", "layer_calls"]
 
 Calls = dict[str, Callable[[], Any]]
 
@@ -74,5 +74,9 @@ def _sample(torch: Any, logits: Any, temperature: float, top_k: int, top_p: floa
     scores[:, top_k:] = float("-inf")
     shares = torch.softmax(scores, dim=-1)
     shares[torch.cumsum(shares, dim=-1) - shares >= top_p] = 0.0
-    chosen = torch.multinomial(shares, 1)
-    return order.gather(1, chosen)[:, 0].to(torch.int32)
+    return order.gather(1, drawn(torch, shares))[:, 0].to(torch.int32)
+
+
+def drawn(torch: Any, shares: Any) -> Any:
+    """One place of each row by its shares, as multinomial, which waits for the device and so cannot be captured."""
+    return (shares / torch.empty_like(shares).exponential_(1.0)).argmax(-1, keepdim=True)

@@ -7,6 +7,7 @@ are left alone.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
@@ -312,6 +313,21 @@ def _wrapped(value: Any, kind: type[TritonArray]) -> Any:
     return kind(value) if isinstance(value, GPUArray | TritonArray) else value
 
 
+@functools.cache
+def _mend_interpreter() -> None:
+    """That of Triton 3.6 makes an integer of an array of one element, which NumPy refuses from 2.4 on."""
+    interpreter = importlib.import_module("triton.runtime.interpreter")
+    patch = getattr(interpreter, "_patch_lang_tensor", None)
+    if patch is None:
+        return
+
+    def patch_tensor(tensor: Any, *rest: Any) -> None:
+        patch(tensor, *rest)  # undoes what it set, __index__ too, after the call
+        tensor.__index__ = lambda self: int(self.handle.data.item())
+
+    interpreter._patch_lang_tensor = patch_tensor
+
+
 def launch(kernel: Any, grid: Any, /, *args: Any, **options: Any) -> None:
     """Launches a ``@triton.jit`` kernel on the device of its arrays and the current stream.
 
@@ -339,6 +355,7 @@ def launch(kernel: Any, grid: Any, /, *args: Any, **options: Any) -> None:
     values = [_wrapped(value, kind) for value in args]
     named = {key: _wrapped(value, kind) for key, value in options.items()}
     if kind is HostArgument:
+        _mend_interpreter()
         call(*values, **named)
         return
     with device, launching():

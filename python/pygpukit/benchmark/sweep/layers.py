@@ -10,6 +10,7 @@ import numpy as np
 import pygpukit as gp
 from pygpukit.benchmark.sweep import family
 from pygpukit.benchmark.sweep.family import Case, Draw, Family, Input, Layer
+from pygpukit.benchmark.torch_layers import drawn
 
 __all__ = ["LAYER_FAMILIES"]
 
@@ -167,7 +168,7 @@ def _sampling_numpy(xs: Arrays, top_k: int, temperature: float) -> Any:
 def _sampling_torch(torch: Any, ts: Arrays, top_k: int, temperature: float) -> Any:
     scores, order = torch.topk(ts[0], min(top_k, ts[0].shape[1]), dim=-1)
     shares = torch.softmax(scores / temperature, dim=-1)
-    return order.gather(1, torch.multinomial(shares, 1))[:, 0]
+    return order.gather(1, drawn(torch, shares))[:, 0]
 
 
 LAYER_FAMILIES = [
