@@ -36,15 +36,10 @@ def ours_us(gp: Any, call: Callable[[], Any], inner: int) -> float:
 
 
 def torch_us(torch: Any, call: Callable[[], Any], inner: int) -> float:
-    start = torch.cuda.Event(enable_timing=True)
-    stop = torch.cuda.Event(enable_timing=True)
+    from pygpukit.benchmark import peers
+
     call()
-    start.record()
-    for _ in range(inner):
-        call()
-    stop.record()
-    stop.synchronize()
-    return float(start.elapsed_time(stop)) * 1000.0 / inner
+    return peers.torch_us(torch, call, inner)
 
 
 def against_torch_us(

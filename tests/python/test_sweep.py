@@ -146,6 +146,17 @@ def test_mean_and_tenth_percentile():
     assert math.isnan(sweep_run.summary([])["mean"])
 
 
+@pytest.mark.parametrize(
+    ("us", "peer_us", "slow"),
+    [(50, 24, True), (50, 26, False), (19, 8, False), (2, 1, True), (2, 1.8, False), (3.4, 2.9, True), (3.3, 2.9, False),
+     (math.nan, math.nan, False)],
+)  # fmt: skip
+def test_slow_shapes_are_counted(us, peer_us, slow):
+    row = sweep.Row("x", us, peer_us, 0.0, 1.0)
+    assert row.slow == slow
+    assert ("slow: 1" in sweep_run._lines("softmax", [row], "torch")[0]) == slow
+
+
 def test_layouts():
     for layout in ("dense", "shifted", "gaps", "transposed"):
         made = sweep.Input((6, 10), "float32", layout).make(3)

@@ -16,7 +16,7 @@ from pygpukit.benchmark import torch_layers
 from pygpukit.benchmark.report import NotRun
 from pygpukit.benchmark.timing import IN_A_ROW, Call, HostTimer, Timer, enough_calls
 
-__all__ = ["Peer", "find_peers"]
+__all__ = ["Peer", "find_peers", "torch_us"]
 
 
 class Peer(ABC):
@@ -73,7 +73,7 @@ class _TorchGraphTimer(Timer):
 
     def pass_us(self, passes: int) -> float:
         self._graph.replay()  # keeps the device busy while the rest is submitted
-        return _torch_us(self._torch, self._graph.replay, passes)
+        return torch_us(self._torch, self._graph.replay, passes)
 
 
 class _TorchRowTimer(Timer):
@@ -84,10 +84,11 @@ class _TorchRowTimer(Timer):
         self._torch = torch
 
     def pass_us(self, passes: int) -> float:
-        return _torch_us(self._torch, self.run_calls, passes)
+        return torch_us(self._torch, self.run_calls, passes)
 
 
-def _torch_us(torch: Any, call: Call, count: int) -> float:
+def torch_us(torch: Any, call: Call, count: int) -> float:
+    """Microseconds of one of `count` calls in a row, between events."""
     start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     for _ in range(count):

@@ -316,7 +316,7 @@ def _wrapped(value: Any, kind: type[TritonArray]) -> Any:
 @functools.cache
 def _mend_interpreter() -> None:
     """That of Triton 3.6 makes an integer of an array of one element, which NumPy refuses from 2.4 on."""
-    interpreter = importlib.import_module("triton.runtime.interpreter")
+    interpreter: Any = importlib.import_module("triton.runtime.interpreter")
     patch = getattr(interpreter, "_patch_lang_tensor", None)
     if patch is None:
         return

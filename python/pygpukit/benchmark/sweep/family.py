@@ -18,7 +18,7 @@ __all__ = ["BOUNDS", "MOST_CHECKED", "Case", "Draw", "Family", "Input", "Layer"]
 BOUNDS = {"bfloat16": 1e-2, "float16": 2e-3, "float32": 2e-5, "float64": 1e-11, "complex64": 2e-5}
 
 Axes = tuple[tuple[int | None, ...], int]
-MOST_CHECKED = 1 << 20  # elements
+MOST_CHECKED = 1 << 19  # elements
 
 LAYOUTS = ("dense", "dense", "dense", "shifted", "gaps", "transposed")
 

@@ -15,7 +15,7 @@ from pygpukit.benchmark.torch_layers import drawn
 __all__ = ["LAYER_FAMILIES"]
 
 Arrays = Sequence[Any]
-_MOST_SCORES = 1 << 22  # of attention, checked
+_MOST_SCORES = 1 << 21  # of attention, checked
 _MOST_IDS = 256  # of an embedding, checked
 
 

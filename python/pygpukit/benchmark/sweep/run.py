@@ -26,6 +26,7 @@ __all__ = ["LEAST_CASES", "Outcome", "Row", "figures", "record", "run_sweep", "s
 LEAST_CASES = 40  # of a family, for its figures to count
 _TURN_US, _ROUNDS = 20e3, 3
 _CPU_TURN_US = 200.0
+_WORK_US, _SMALL_US = 20.0, 3.0
 
 Race = Callable[[Sequence[Call], Sequence[Call]], tuple[float, float]]
 
@@ -52,6 +53,11 @@ class Row:
     @property
     def ratio(self) -> float:
         return self.peer_us / self.us
+
+    @property
+    def slow(self) -> bool:
+        """Half as fast as the peer where there is work to do, or a small launch that takes noticeably longer."""
+        return (self.us > _WORK_US and self.ratio < 0.5) or (self.peer_us < _SMALL_US and self.ratio < 1 / 1.15)
 
 
 @dataclass
@@ -165,9 +171,9 @@ def summary(rows: Sequence[Row]) -> dict[str, float]:
 
 def _lines(name: str, rows: Sequence[Row], peer: str) -> list[str]:
     found = summary(rows)
-    wrong = [row for row in rows if row.wrong]
+    wrong, slow = [row for row in rows if row.wrong], [row for row in rows if row.slow]
     lines = [f"{name:20s} mean {found['mean']:.3f}  tenth {found['tenth']:.3f}  of {found['count']}"
-             + (f"  WRONG: {len(wrong)}" if wrong else "")]  # fmt: skip
+             + (f"  slow: {len(slow)}" if slow else "") + (f"  WRONG: {len(wrong)}" if wrong else "")]  # fmt: skip
     worst = sorted((row for row in rows if math.isfinite(row.ratio)), key=lambda row: row.ratio)[:10]
     lines += [f"    {row.ratio:6.2f}  {row.us:9.1f} us, {peer} {row.peer_us:9.1f}  {row.case}" for row in worst]
     lines += [f"    wrong: {row.case}: {row.finding}" for row in wrong]
