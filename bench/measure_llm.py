@@ -12,7 +12,7 @@ DENSE, EXPERTS = "qwen2.5-7b", "qwen3-30b-a3b"
 CONTEXT, LONG_CONTEXT = 512, 8192
 PROMPTS = (128, 2048, 8192)
 STEPS = 1000  # of which none may ask the driver for memory
-EFFORT = {"warmup": 5, "iterations": 30, "turn_us": 100e3}
+EFFORT = {"warmup": 3, "iterations": 15, "turn_us": 100e3}
 
 
 def _run(case: Any, peers: bool = True) -> Any:

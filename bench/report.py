@@ -88,11 +88,12 @@ def run_groups(
     groups: Mapping[str, Callable[[], None]],
     seconds: float = FOREVER,
     alive: Callable[[], bool] = lambda: True,
+    tidy: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.monotonic,
     limit: Callable[[float], contextlib.AbstractContextManager[None]] = stopped_after,
 ) -> int:
     """One after the other; what took longer than is left when it was last measured is not begun. What fails costs its
-    own figures alone; DEVICE_LOST where nothing after it can run."""
+    own figures alone; DEVICE_LOST where nothing after it can run. `tidy` gives back what a group held."""
     until = clock() + seconds
     first = True
     for name, measure in groups.items():
@@ -118,4 +119,5 @@ def run_groups(
         if fault and not alive():
             print("-- the device is lost to this process", flush=True)
             return DEVICE_LOST
+        tidy()
     return 0

@@ -96,7 +96,9 @@ def test_what_fails_costs_its_own_figures_alone(clock, results):
         "b": group(clock, results, 1, "b_us", SystemExit("the tokens are wrong")),
         "c": guarded,
     }
-    assert run_groups(results, clock, groups, 10) == 0
+    tidied = []
+    assert run_groups(results, clock, groups, 10, tidy=lambda: tidied.append(1)) == 0
+    assert len(tidied) == 3
     saved = json.loads(results.path.read_text())["groups"]
     assert saved["a"]["fault"] == "ValueError: no such product" and saved["a"]["figures"] == ["a_us"]
     assert saved["b"]["fault"] == "SystemExit: the tokens are wrong"
