@@ -68,9 +68,11 @@ def start(target: str, variables: Mapping[str, str], seconds: float) -> int:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
         print(f"-- {target}: ended after {seconds:.0f} s", flush=True)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
         return 124
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def newest_result() -> Path | None:

@@ -61,7 +61,8 @@ queued before the first event; sizes are 16384 x 8192, matrix products apart. "N
 the noise of the run: how far two measurements of torch's own call differ. The copy ceiling is the faster of the driver's
 and torch's device-to-device copy of 1 GiB, the read ceiling the fastest of four launches of a kernel that only reads as
 many bytes. Submit times are 256 calls on an idle stream, without the wait, median of 50 rounds. `bench/measure.py` is the
-program; `make gpu-test` runs it and checks every limit."""
+program; `make gpu-test` runs as much of it as 25 minutes hold, what was longest ago first, and checks every limit. A row
+with a date was measured on that day, the others on that of the file."""
 
 # What is said below the title of a group.
 NOTES = {

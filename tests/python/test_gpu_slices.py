@@ -243,6 +243,16 @@ def test_a_command_that_fails_is_named_and_the_others_run(clock):
     assert gpu_test.run_steps(lambda *given: 2, "7", clock) == ["gpu-build PART=1/1: status 2"]
 
 
+def test_a_command_that_is_too_long_is_ended_with_all_it_started(monkeypatch, tmp_path):
+    made = tmp_path / "Makefile"
+    made.write_text("quick:\n\t@exit 0\nslow:\n\t@sleep 60; touch done\n")
+    monkeypatch.setattr(gpu_test, "ROOT", tmp_path)
+    assert gpu_test.start("quick", {"PART": "1/1"}, 30) == 0
+    begin = time.monotonic()
+    assert gpu_test.start("slow", {}, 0.5) == 124
+    assert time.monotonic() - begin < 20 and not (tmp_path / "done").exists()
+
+
 def test_parts_share_everything():
     found = [measure.part_of(range(11), f"{i}/3") for i in (1, 2, 3)]
     assert sorted(x for part in found for x in part) == list(range(11))
