@@ -42,6 +42,11 @@ def geomean(values: Sequence[float]) -> float:
     return math.exp(statistics.fmean(math.log(v) for v in values))
 
 
+def tenth(values: Sequence[float]) -> float:
+    """The tenth percentile, never below the least."""
+    return statistics.quantiles(values, n=10, method="inclusive")[0]
+
+
 class Contest:
     """Contenders of one group of figures."""
 

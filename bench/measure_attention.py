@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import random
-import statistics
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import contest
-from contest import MANY_S, Call, Contest, geomean, size
+from contest import MANY_S, Call, Contest, geomean, size, tenth
 
 TURN_S = 0.2
 LENGTHS = (2048, 4096, 8192, 16384)
@@ -180,7 +179,7 @@ def measure_drawn(gp: Any, torch: Any, report: Any) -> None:
     ratios = [row["vs_torch"] for row in found.values()]
     worst = min(found, key=lambda key: found[key]["vs_torch"])
     report.add("at_drawn_geomean_vs_torch", geomean(ratios), count=len(ratios), seed=seed)
-    report.add("at_drawn_tenth_vs_torch", statistics.quantiles(ratios, n=10)[0], worst=worst, seed=seed)
+    report.add("at_drawn_tenth_vs_torch", tenth(ratios), worst=worst, seed=seed)
     report.add("at_drawn_error_vs_torch", max(row["error_vs_torch"] for row in found.values()), seed=seed)
 
 

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import functools
 import random
-import statistics
 import time
 from typing import Any
 
 import numpy as np
 
 import contest
-from contest import MANY_S, Contest, geomean, size
+from contest import MANY_S, Contest, geomean, size, tenth
 from measure_attention import against_best, torch_calls
 
 WHISPER = {  # in, out channels, length, taps, stride, padding
@@ -119,4 +118,4 @@ def measure_drawn_conv(gp: Any, torch: Any, report: Any) -> None:
     ratios = [row["vs_torch"] for row in found.values()]
     worst = min(found, key=lambda key: found[key]["vs_torch"])
     report.add("nn_conv_drawn_geomean_vs_torch", geomean(ratios), count=len(ratios), seed=seed)
-    report.add("nn_conv_drawn_tenth_vs_torch", statistics.quantiles(ratios, n=10)[0], worst=worst, seed=seed)
+    report.add("nn_conv_drawn_tenth_vs_torch", tenth(ratios), worst=worst, seed=seed)

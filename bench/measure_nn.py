@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import random
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import contest
-from contest import CLOSE_S, MANY_S, POWER_S, Call, Contest, geomean, size
+from contest import CLOSE_S, MANY_S, POWER_S, Call, Contest, geomean, size, tenth
 from measure_attention import torch_calls
 from measure_conv import measure_conv, measure_drawn_conv
 
@@ -206,7 +205,7 @@ def measure_lstm(gp: Any, torch: Any, report: Any) -> None:
     ratios = [row["vs_torch"] for row in found.values()]
     worst = min(found, key=lambda key: found[key]["vs_torch"])
     report.add("nn_lstm_drawn_geomean_vs_torch", geomean(ratios), count=len(ratios), seed=seed)
-    report.add("nn_lstm_drawn_tenth_vs_torch", statistics.quantiles(ratios, n=10)[0], worst=worst, seed=seed)
+    report.add("nn_lstm_drawn_tenth_vs_torch", tenth(ratios), worst=worst, seed=seed)
 
 
 def measure_scan(gp: Any, torch: Any, report: Any) -> None:

@@ -118,5 +118,6 @@ def test_a_wrong_result_has_no_speed(measure, torch):
     assert "results differ" in measure.report.data["faults"]["mm_bf16_1024_vs_torch"]
 
 
-def test_geometric_mean(measure):
+def test_geometric_mean_and_tenth_percentile(measure):
     assert measure.contest.geomean([0.5, 2.0, 8.0]) == pytest.approx(2.0)
+    assert measure.contest.tenth([0.2, 1.0, 1.1]) == pytest.approx(0.36)
