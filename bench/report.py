@@ -56,11 +56,11 @@ class Report:
         self.save()
 
     def end(self, group: str, seconds: float, fault: str, before: Mapping[str, Any]) -> None:
-        """`before`: names of the figures and of the faults that were there when it began."""
+        """`before`: the figures and the faults that were there when it began."""
         record = self.data["groups"][group]
         record["seconds"] = round(seconds, 1)
-        for kind, names in before.items():
-            record[kind] = sorted(self.data.get(kind, {}).keys() - names)
+        for kind, known in before.items():
+            record[kind] = sorted(name for name, what in self.data.get(kind, {}).items() if known.get(name) is not what)
         record.pop("fault")
         if fault:
             record["fault"] = fault
@@ -105,7 +105,7 @@ def run_groups(
         first = False
         print(f"-- {name}", flush=True)
         report.begin(name)
-        before = {kind: set(report.data.get(kind, {})) for kind in ("figures", "faults")}
+        before = {kind: dict(report.data.get(kind, {})) for kind in ("figures", "faults")}
         fault = ""
         try:
             with limit(room):

@@ -108,6 +108,13 @@ def test_what_fails_costs_its_own_figures_alone(clock, results):
     assert set(results.data["figures"]) == {"b_us", "other_us"} and results.data["faults"] == {}
 
 
+def test_a_figure_of_an_earlier_day_becomes_that_of_its_group(clock, results):
+    results.data["figures"] = {"a_us": {"value": 7.0, "date": "2026-11-01"}, "other": {"value": 8.0, "date": "2026-11-01"}}
+    run_groups(results, clock, {"a": group(clock, results, 1, "a_us")}, 10)
+    assert results.data["groups"]["a"]["figures"] == ["a_us"] and results.data["figures"]["a_us"] == {"value": 1.0}
+    assert "date" in results.data["figures"]["other"]
+
+
 def test_a_lost_device_ends_the_process(clock, results):
     groups = {"a": group(clock, results, 1, fault=RuntimeError("illegal address")), "b": group(clock, results, 1)}
     assert run_groups(results, clock, groups, 10, alive=lambda: False) == report.DEVICE_LOST
