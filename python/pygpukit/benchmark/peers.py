@@ -45,6 +45,10 @@ class Peer(ABC):
     def timer(self, calls: Sequence[Call]) -> Timer:
         """Times calls of this library by its own clock."""
 
+    def row_timer(self, calls: Sequence[Call]) -> Timer:
+        """Times them as they are called, in no graph."""
+        return self.timer(calls)
+
     @abstractmethod
     def synchronize(self) -> None:
         """Waits for the library's work."""
@@ -149,7 +153,10 @@ class _Torch(Peer):
             return _TorchGraphTimer(self._torch, calls)
         except RuntimeError:  # some of its factorisations wait for the device, which no capture allows
             self.synchronize()
-            return _TorchRowTimer(self._torch, calls)
+            return self.row_timer(calls)
+
+    def row_timer(self, calls: Sequence[Call]) -> Timer:
+        return _TorchRowTimer(self._torch, calls) if self._on_gpu else HostTimer(calls, self.synchronize)
 
     def synchronize(self) -> None:
         if self._on_gpu:

@@ -148,6 +148,7 @@ class Family:
     pick: Callable[[Any], Any] = lambda found: found
     checked_inputs: Callable[[Sequence[Any]], list[Any]] = list  # what the reference is given instead of the inputs
     done: Callable[[], None] = lambda: None  # after each case
+    in_graph: bool = True  # False: the call has no out=, so that a graph cannot hold it
 
     def error(self, arrays: Sequence[gp.GPUArray], result: gp.GPUArray, options: dict[str, Any]) -> tuple[float, float]:
         """The error of a result, and the largest that is right."""

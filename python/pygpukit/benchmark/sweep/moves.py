@@ -143,6 +143,7 @@ MOVE_FAMILIES = [
         _cast_torch,
         _cast_numpy,
         rows=((0,), 0),
+        in_graph=False,
     ),
     Family(
         "unary",
@@ -177,5 +178,6 @@ MOVE_FAMILIES = [
         lambda xs, k: -np.sort(-xs[0], axis=-1)[:, :k],
         rows=((0,), 0),
         pick=lambda found: found[0],
+        in_graph=False,
     ),
 ]

@@ -19,7 +19,7 @@ import pygpukit as gp
 from pygpukit.benchmark.ceilings import num_copies
 from pygpukit.benchmark.peers import Peer, find_peers
 from pygpukit.benchmark.sweep.family import Case, Draw, Family, Layer
-from pygpukit.benchmark.timing import IN_A_ROW, Call, Effort, own_timer, take_turns
+from pygpukit.benchmark.timing import IN_A_ROW, Call, Effort, Timer, own_timer, take_turns
 
 __all__ = ["LEAST_CASES", "Outcome", "Row", "figures", "record", "run_sweep", "save", "summary"]
 
@@ -102,11 +102,14 @@ class Contest:
             raise RuntimeError(f"{self.name} has no way for these inputs")
         return ways[best[0]]
 
-    def race(self, ours: Sequence[Call], theirs: Sequence[Call]) -> tuple[float, float]:
-        """Median microseconds of one call of each, in turns."""
+    def race(self, ours: Sequence[Call], theirs: Sequence[Call], in_graph: bool = True) -> tuple[float, float]:
+        """Median microseconds of one call of each, in turns: both in graphs, or neither."""
         gp.synchronize()
-        peers = [self.peer.timer(theirs)] if theirs and self.peer is not None else []
-        timers = [own_timer(ours, in_graph=not any(peer.clock == IN_A_ROW for peer in peers)), *peers]
+        timers: list[Timer] = []
+        if theirs and self.peer is not None:
+            timers.append(self.peer.timer(theirs) if in_graph else self.peer.row_timer(theirs))
+            in_graph = in_graph and timers[0].clock != IN_A_ROW
+        timers.insert(0, own_timer(ours, in_graph))
         effort = Effort(warmup=1, iterations=_ROUNDS, turn_us=_TURN_US if self.on_gpu else _CPU_TURN_US)
         medians = [samples.median for samples in take_turns(timers, effort)]
         return medians[0], medians[1] if len(medians) > 1 else math.nan
@@ -152,7 +155,8 @@ def run_sweep(
                 say(f"-- {family.name}: out of time after {number} of {count} cases")
                 break
             case = family.draw(Draw(rng, contest.on_gpu))
-            rows.append(_measure(family, case, seed % 2**31 + 4096 * number, contest, race or contest.race))
+            compete = race or functools.partial(contest.race, in_graph=family.in_graph)
+            rows.append(_measure(family, case, seed % 2**31 + 4096 * number, contest, compete))
         outcome.rows[family.name] = rows
         for line in _lines(family.name, rows, contest.name):
             say(line)
