@@ -193,6 +193,8 @@ CALLS = [
     plain("group_norm_silu", normal((2, 6, 40), (6,), (6,), dtype="float16"), num_groups=3),
     plain("instance_norm", normal((2, 6, 40))),
     plain("adain", turned((2, 6, 40), (2, 6), (2, 6))),
+    plain("adain_leaky_relu", turned((2, 6, 40), (2, 6), (2, 6), dtype="float16"), slope=0.2),
+    plain("adain_snake", normal((2, 6, 40), (2, 6), (2, 6), (6,), dtype="bfloat16")),
     plain("adaln", normal((2, 9, 40), (2, 40), (2, 40), dtype="bfloat16")),
     plain("adaln_zero", normal((2, 9, 40), (2, 40), (2, 40), (2, 40), (2, 9, 40))),
     plain("conv1d", normal((2, 6, 40), (9, 6, 3), (9,)), padding=1, activation="gelu"),

@@ -89,6 +89,37 @@ def test_adain(device, rng, dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
+def test_adain_and_an_activation(device, rng, dtype):
+    for batch, channels, length in [(1, 5, 33), (3, 16, 700), (2, 3, 1), (1, 2, 8193), (1, 1, 20001)]:
+        x, style, alpha = make(rng, dtype, (batch, channels, length), (batch, 2 * channels), (channels,))
+        alpha = np.where(np.abs(alpha) < 0.1, 0.5, alpha)
+        gamma, beta = style[:, :channels, None], style[:, channels:, None]
+        normal = (1 + gamma) * normalized(x, 2, 1e-3) + beta
+        given, packed, factors = up(dtype, x, style, alpha)
+        weights = packed[:, :channels], packed[:, channels:]
+        leaky = gp.adain_leaky_relu(given, *weights, 0.2, 1e-3)
+        assert_close(leaky, np.where(normal > 0, normal, 0.2 * normal), dtype)
+        snaked = gp.adain_snake(given, *weights, factors, 1e-3)
+        a = alpha.reshape(-1, 1)
+        assert snaked.shape == x.shape
+        # The sine turns as fast as alpha, which may be large beside the norm's error.
+        slack = 4 * TOLERANCE[dtype] * (1 + np.abs(a)) * (1 + np.abs(normal))
+        assert (np.abs(download(snaked) - (normal + np.sin(a * normal) ** 2 / a)) <= slack).all()
+        if dtype in ("float32", "float64"):
+            apart = gp.adain(given, *weights, 1e-3)
+            assert bits(leaky) == bits(gp.leaky_relu(apart, 0.2))
+            assert bits(snaked) == bits(gp.snake(apart, factors))
+        if batch > 1:
+            last = [a[-1:] for a in (given, *weights)]
+            assert bits(gp.adain_snake(*last, factors, 1e-3)) == bits(snaked[-1:])
+        over = given + 0
+        gp.adain_snake(over, *weights, factors, 1e-3, out=over)
+        assert bits(over) == bits(snaked)
+        turned = given.T.contiguous().T
+        assert bits(gp.adain_leaky_relu(turned, *weights, 0.2, 1e-3)) == bits(leaky)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_adaln(device, rng, dtype):
     for batch, tokens, width in [(1, 3, 33), (2, 5, 512), (3, 1, 1), (2, 0, 4)]:
         x, residual = make(rng, dtype, (batch, tokens, width), (batch, tokens, width))
@@ -141,6 +172,10 @@ def test_group_norms_are_checked(device):
         gp.instance_norm(x, gp.zeros((5,)))
     with pytest.raises(ValueError, match=r"adain: beta must have shape \[2, 6\]"):
         gp.adain(x, gp.zeros((2, 6)), gp.zeros((6,)))
+    with pytest.raises(ValueError, match=r"adain_snake: alpha must have shape \[6\]"):
+        gp.adain_snake(x, gp.zeros((2, 6)), gp.zeros((2, 6)), gp.zeros((5,)))
+    with pytest.raises(ValueError, match=r"adain_leaky_relu: gamma must have shape \[2, 6\]"):
+        gp.adain_leaky_relu(x, gp.zeros((6,)), gp.zeros((2, 6)))
     with pytest.raises(ValueError, match=r"adaln: scale must have shape \[2, 5\]"):
         gp.adaln(x, gp.zeros((2, 6)), gp.zeros((2, 5)))
     with pytest.raises(ValueError, match="2 or 3 dimensions"):

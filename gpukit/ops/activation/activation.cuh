@@ -31,14 +31,6 @@ template <typename T>
 GPUKIT_DEVICE double gelu_in(double x) {
   return x / (1.0 + exp(-x * gelu_slope(x)));
 }
-template <typename T>
-GPUKIT_DEVICE float sine_in(float x) {
-  return sinf(x);
-}
-template <typename T>
-GPUKIT_DEVICE double sine_in(double x) {
-  return sin(x);
-}
 
 #define GPUKIT_ITSELF(Name)                                  \
   template <typename Body>                                   \
@@ -95,8 +87,7 @@ struct Snake {
   using Out = T;
   static constexpr int kCost = 2;
   static GPUKIT_DEVICE T apply(T x, T alpha, const MapArgs&) {
-    const compute_t<T> s = sine_in<T>(load(alpha) * load(x));
-    return store<T>(load(x) + s * s / load(alpha));
+    return store<T>(snake_of(load(x), load(alpha)));
   }
   GPUKIT_ITSELF(Snake)
 };

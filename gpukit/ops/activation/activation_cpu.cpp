@@ -49,18 +49,6 @@ void gelu_erf_row(const Row& row) {
   }
 }
 
-template <typename R>
-void snake_all(R* out, const R* x, const R* alpha, int64_t count) {
-  if constexpr (std::is_same_v<R, float>) {
-    vector_loops().snake(out, x, alpha, count);
-  } else {
-    for (int64_t i = 0; i < count; ++i) {
-      const R s = std::sin(alpha[i] * x[i]);
-      out[i] = x[i] + s * s / alpha[i];
-    }
-  }
-}
-
 template <typename T>
 void snake_row(const Row& row) {
   compute_t<T> x[kChunk], alpha[kChunk], y[kChunk];

@@ -90,4 +90,11 @@ GPUKIT_MATH(Gelu, 1, x / (1.0f + expf(-x * gelu_slope(x))), x / (1.0 + exp(-x * 
             gelu_short(x))
 #undef GPUKIT_MATH
 
+/// x + sin(alpha x)^2 / alpha, for float and double.
+template <typename C>
+GPUKIT_DEVICE C snake_of(C x, C alpha) {
+  const C s = Sin::of(alpha * x);
+  return x + s * s / alpha;
+}
+
 }  // namespace gpukit

@@ -27,6 +27,17 @@ std::span<const VectorLoops> all_vector_loops();
 // The same for float and double.
 
 template <typename R>
+void snake_all(R* out, const R* x, const R* alpha, int64_t count) {
+  if constexpr (std::is_same_v<R, float>) {
+    vector_loops().snake(out, x, alpha, count);
+  } else {
+    for (int64_t i = 0; i < count; ++i) {
+      const R s = std::sin(alpha[i] * x[i]);
+      out[i] = x[i] + s * s / alpha[i];
+    }
+  }
+}
+template <typename R>
 void gelu_all(R* x, int64_t count) {
   if constexpr (std::is_same_v<R, float>)
     vector_loops().gelu(x, count);

@@ -29,14 +29,20 @@ void submit(const GroupNormCall& call) {
 /// `target` itself, or room for it where it meets a weight, or x or the residual in another layout.
 Array room_for(const Array& target, const GroupNormCall& call, Temporaries& temporaries) {
   bool clash = must_buffer(target, {&call.x, call.residual.defined() ? &call.residual : nullptr});
-  for (const Array* weight : {&call.gamma, &call.beta, &call.gate})
+  for (const Array* weight : {&call.gamma, &call.beta, &call.gate, &call.alpha})
     clash = clash || (weight->defined() && may_share_memory(target, *weight));
   return clash ? temporaries.empty_like(target) : target;
 }
 
+struct Activation {
+  GroupNormActivation kind = GroupNormActivation::none;
+  double slope = 0;  // of leaky_relu
+  Array alpha = {};  // of snake
+};
+
 /// Channels of axis 1. Weights are [channels], or [batch, channels] with `plus_one`.
 Array over_channels(const char* op, const Array& x, const Array& gamma, const Array& beta, int64_t groups,
-                    bool plus_one, bool silu, double eps, const Array* out) {
+                    bool plus_one, const Activation& activation, double eps, const Array* out) {
   check_floating(op, "x", x);
   if (x.ndim() < 2) throw ShapeError(op, "x", "have at least two dimensions", x.shape().str());
   const int64_t batch = x.shape()[0], channels = x.shape()[1];
@@ -46,13 +52,15 @@ Array over_channels(const char* op, const Array& x, const Array& gamma, const Ar
   const Dims weights = plus_one ? Dims{batch, channels} : Dims{channels};
   if (gamma.defined()) check_beside(op, "gamma", gamma, x, weights);
   if (beta.defined()) check_beside(op, "beta", beta, x, weights);
+  const Array& alpha = activation.alpha;
+  if (alpha.defined()) check_beside(op, "alpha", alpha, x, {channels});
   const Array target = result(op, out, x.shape(), x.dtype(), x.device());
   if (target.size() == 0) return target;
 
   const int64_t length = x.size() / batch / channels;
   const Dims flat{batch, channels, length};
   Temporaries temporaries(op);
-  GroupNormCall call{op, {}, x, gamma, beta, {}, {}, {}, eps};
+  GroupNormCall call{op, {}, x, gamma, beta, {}, {}, alpha, {}, eps};
   const Array to = room_for(target, call, temporaries);
   call.out = to.can_view(flat) ? to.reshape_view(flat) : temporaries.empty(flat, x.dtype(), x.device());
   call.x = (x.can_view(flat) ? x : copy(x, temporaries)).reshape_view(flat);
@@ -65,7 +73,7 @@ Array over_channels(const char* op, const Array& x, const Array& gamma, const Ar
   const auto weight_strides = [&](const Array& a) -> GroupNormStrides {
     if (!a.defined()) return {};
     const int64_t channel = a.strides()[a.ndim() - 1];
-    return {plus_one ? a.strides()[0] : 0, 0, members * channel, channel, single ? channel : 0};
+    return {a.ndim() == 2 ? a.strides()[0] : 0, 0, members * channel, channel, single ? channel : 0};
   };
   call.params = {batch,
                  1,
@@ -78,12 +86,17 @@ Array over_channels(const char* op, const Array& x, const Array& gamma, const Ar
                  weight_strides(beta),
                  {},
                  {},
+                 weight_strides(alpha),
                  plus_one,
-                 silu};
+                 activation.kind,
+                 activation.slope};
   submit(call);
   if (!begin_together(call.out, target)) copy_into(target, call.out.reshape_view(target.shape()));
   return target;
 }
+
+/// A group for every channel.
+int64_t each_channel(const Array& x) { return x.ndim() < 2 ? 1 : std::max<int64_t>(1, x.shape()[1]); }
 
 Array over_width(const char* op, const Array& x, const Array& scale, const Array& shift, const Array& gate,
                  const Array& residual, double eps, const Array* out) {
@@ -102,7 +115,7 @@ Array over_width(const char* op, const Array& x, const Array& scale, const Array
   if (target.size() == 0) return target;
 
   Temporaries temporaries(op);
-  GroupNormCall call{op, {}, x, scale, shift, gate, residual, {}, eps};
+  GroupNormCall call{op, {}, x, scale, shift, gate, residual, {}, {}, eps};
   call.out = room_for(target, call, temporaries);
   const auto strides = [&](const Array& a) -> GroupNormStrides {
     if (!a.defined()) return {};
@@ -123,8 +136,10 @@ Array over_width(const char* op, const Array& x, const Array& scale, const Array
                  weight_strides(shift),
                  weight_strides(gate),
                  strides(residual),
+                 {},
                  true,
-                 false};
+                 GroupNormActivation::none,
+                 0};
   submit(call);
   if (!begin_together(call.out, target)) copy_into(target, call.out);
   return target;
@@ -134,22 +149,32 @@ Array over_width(const char* op, const Array& x, const Array& scale, const Array
 
 Array group_norm(const Array& x, const Array& gamma, const Array& beta, int64_t num_groups, double eps,
                  const Array* out) {
-  return over_channels("group_norm", x, gamma, beta, num_groups, false, false, eps, out);
+  return over_channels("group_norm", x, gamma, beta, num_groups, false, {}, eps, out);
 }
 
 Array group_norm_silu(const Array& x, const Array& gamma, const Array& beta, int64_t num_groups, double eps,
                       const Array* out) {
-  return over_channels("group_norm_silu", x, gamma, beta, num_groups, false, true, eps, out);
+  return over_channels("group_norm_silu", x, gamma, beta, num_groups, false, {GroupNormActivation::silu}, eps, out);
 }
 
 Array instance_norm(const Array& x, const Array& gamma, const Array& beta, double eps, const Array* out) {
-  const int64_t channels = x.ndim() < 2 ? 1 : std::max<int64_t>(1, x.shape()[1]);
-  return over_channels("instance_norm", x, gamma, beta, channels, false, false, eps, out);
+  return over_channels("instance_norm", x, gamma, beta, each_channel(x), false, {}, eps, out);
 }
 
 Array adain(const Array& x, const Array& gamma, const Array& beta, double eps, const Array* out) {
-  const int64_t channels = x.ndim() < 2 ? 1 : std::max<int64_t>(1, x.shape()[1]);
-  return over_channels("adain", x, gamma, beta, channels, true, false, eps, out);
+  return over_channels("adain", x, gamma, beta, each_channel(x), true, {}, eps, out);
+}
+
+Array adain_leaky_relu(const Array& x, const Array& gamma, const Array& beta, double slope, double eps,
+                       const Array* out) {
+  const Activation activation{GroupNormActivation::leaky_relu, slope};
+  return over_channels("adain_leaky_relu", x, gamma, beta, each_channel(x), true, activation, eps, out);
+}
+
+Array adain_snake(const Array& x, const Array& gamma, const Array& beta, const Array& alpha, double eps,
+                  const Array* out) {
+  const Activation activation{GroupNormActivation::snake, 0, alpha};
+  return over_channels("adain_snake", x, gamma, beta, each_channel(x), true, activation, eps, out);
 }
 
 Array adaln(const Array& x, const Array& scale, const Array& shift, double eps, const Array* out) {

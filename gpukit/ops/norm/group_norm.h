@@ -23,6 +23,12 @@ Array instance_norm(const Array& x, const Array& gamma = {}, const Array& beta =
 /// n (1 + gamma) + beta over every channel of x [batch, channels, ...]; gamma and beta are [batch, channels].
 Array adain(const Array& x, const Array& gamma, const Array& beta, double eps = 1e-5, const Array* out = nullptr);
 
+/// leaky_relu(adain(x), slope) and snake(adain(x), alpha), alpha [channels], in one pass and rounded once.
+Array adain_leaky_relu(const Array& x, const Array& gamma, const Array& beta, double slope = 0.01, double eps = 1e-5,
+                       const Array* out = nullptr);
+Array adain_snake(const Array& x, const Array& gamma, const Array& beta, const Array& alpha, double eps = 1e-5,
+                  const Array* out = nullptr);
+
 /// n (1 + scale) + shift over the last axis of x [batch, tokens, width] or [tokens, width]; scale and shift are [batch,
 /// width] or [width].
 Array adaln(const Array& x, const Array& scale, const Array& shift, double eps = 1e-5, const Array* out = nullptr);

@@ -19,7 +19,8 @@ void launch(const GroupNormCall& call, Real eps) {
   const unsigned threads = p.length <= 128 ? 64 : p.length <= 2048 ? 256 : 512;
   jit::launch(kernels.get(0, call.x.dtype()), call.x.device(),
               {.grid_x = static_cast<unsigned>(norms), .block_x = threads}, write(call.out), read(call.x),
-              read_if(call.gamma), read_if(call.beta), read_if(call.gate), read_if(call.residual), eps, p);
+              read_if(call.gamma), read_if(call.beta), read_if(call.gate), read_if(call.residual), read_if(call.alpha),
+              eps, p);
 }
 
 }  // namespace

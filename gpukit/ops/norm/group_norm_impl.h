@@ -6,10 +6,10 @@
 
 namespace gpukit {
 
-/// All but out and x may be undefined; gate and residual stand together.
+/// All but out and x may be undefined; gate and residual stand together, alpha is that of snake.
 struct GroupNormCall {
   const char* op;
-  Array out, x, gamma, beta, gate, residual;
+  Array out, x, gamma, beta, gate, residual, alpha;
   GroupNormParams params;
   double eps;
 };

@@ -58,6 +58,29 @@ void bind_group_norm(nb::module_& m) {
       "group_norm with a group for every channel.");
   bind_modulated<adain>(m, "adain", "gamma", "beta",
                         "instance_norm(x) * (1 + gamma) + beta; gamma and beta are [batch, channels].");
+  m.def(
+      "adain_leaky_relu",
+      [](const ArrayObject& input, const ArrayObject& gamma, const ArrayObject& beta, double slope, double eps,
+         ArrayArg out) {
+        constexpr const char* kOp = "adain_leaky_relu";
+        const Array& x = to_array(kOp, "input", input);
+        const Array &g = to_array(kOp, "gamma", gamma), &b = to_array(kOp, "beta", beta);
+        return with_out(kOp, out, [&](const Array* target) { return adain_leaky_relu(x, g, b, slope, eps, target); });
+      },
+      "input"_a, "gamma"_a, "beta"_a, "slope"_a = 0.01, "eps"_a = 1e-5, nb::kw_only(), "out"_a = nb::none(),
+      "leaky_relu(adain(input, gamma, beta), slope) in one pass, rounded once.");
+  m.def(
+      "adain_snake",
+      [](const ArrayObject& input, const ArrayObject& gamma, const ArrayObject& beta, const ArrayObject& alpha,
+         double eps, ArrayArg out) {
+        constexpr const char* kOp = "adain_snake";
+        const Array& x = to_array(kOp, "input", input);
+        const Array &g = to_array(kOp, "gamma", gamma), &b = to_array(kOp, "beta", beta);
+        const Array& a = to_array(kOp, "alpha", alpha);
+        return with_out(kOp, out, [&](const Array* target) { return adain_snake(x, g, b, a, eps, target); });
+      },
+      "input"_a, "gamma"_a, "beta"_a, "alpha"_a, "eps"_a = 1e-5, nb::kw_only(), "out"_a = nb::none(),
+      "snake(adain(input, gamma, beta), alpha) in one pass, rounded once; alpha is [channels].");
   bind_modulated<adaln>(
       m, "adaln", "scale", "shift",
       "(x - mean) / sqrt(var + eps) * (1 + scale) + shift over the last axis of [batch, tokens, width] "

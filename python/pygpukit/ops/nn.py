@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pygpukit._core import (
     adain,
+    adain_leaky_relu,
+    adain_snake,
     adaln,
     adaln_zero,
     alibi_add_bias,
@@ -60,6 +62,8 @@ from pygpukit._core._compat import fa3_fp8_available, get_sm_version, sdpa_causa
 
 __all__ = [
     "adain",
+    "adain_leaky_relu",
+    "adain_snake",
     "adaln",
     "adaln_zero",
     "alibi_add_bias",
