@@ -171,6 +171,33 @@ def test_bits_follow_from_channels_and_taps_alone(device, rng, dtype):
     np.testing.assert_array_equal(bits(part), bits(whole[1:, 3:20, 4:12, 3:14]))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_weights_that_are_laid_out(device, rng, dtype):
+    """The same bits, and no packing where channels are blocks of 16 bytes or what follows them is not read."""
+    plain = [(48, 40, 3, 1), (33, 22, 5, 1), (64, 64, 1, 1), (24, 16, 7, 2), (9, 3, 3, 1)]
+    packed = []
+    for outs, ins, taps, groups in plain:
+        x, w = upload(values(rng, dtype, 2, groups * ins, 45), dtype), upload(values(rng, dtype, outs, ins, taps), dtype)
+        laid = gp.lay_out_conv_weight(w)
+        np.testing.assert_array_equal(bits(laid), bits(w))
+        got = gp.conv1d(x, laid, padding=2, groups=groups)
+        np.testing.assert_array_equal(bits(got), bits(gp.conv1d(x, w, padding=2, groups=groups)))
+        packed.append("packed" in gp.explain_conv1d(x, laid, padding=2, groups=groups))
+        if groups == 1:
+            turned = w.transpose(1, 0, 2).contiguous()
+            laid = gp.lay_out_conv_weight(turned, transposed=True)
+            back = gp.conv_transpose1d(x, laid, stride=3, padding=1)
+            np.testing.assert_array_equal(bits(back), bits(gp.conv_transpose1d(x, turned, stride=3, padding=1)))
+            packed.append("packed" in gp.explain_conv_transpose1d(x, laid, stride=3, padding=1))
+    assert not any(packed)
+    image, taps = (upload(values(rng, dtype, *shape), dtype) for shape in ((1, 16, 9, 8), (24, 16, 3, 2)))
+    laid = gp.lay_out_conv_weight(taps)
+    np.testing.assert_array_equal(bits(gp.conv2d(image, laid)), bits(gp.conv2d(image, taps)))
+    assert "packed" not in gp.explain_conv2d(image, laid)
+    with pytest.raises(ValueError, match="lay_out_conv_weight: weight must have 3 or 4 dimensions"):
+        gp.lay_out_conv_weight(taps[0, 0])
+
+
 def test_what_lies_around_the_input_is_not_read(device, rng):
     """Rows that start and end inside of 16 bytes: their neighbours are NaN."""
     x, w = values(rng, "float16", 1, 24, 77), values(rng, "float16", 16, 24, 5)

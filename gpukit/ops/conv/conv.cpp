@@ -5,6 +5,7 @@
 
 #include "gpukit/base/env.h"
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/conv/conv_impl.h"
 #include "gpukit/ops/elementwise/copy.h"
@@ -213,6 +214,29 @@ Array conv_transpose1d(const Array& input, const Array& weight, const ConvTransp
 }
 Array conv2d(const Array& input, const Array& weight, const Conv2dOptions& o, const Array* out) {
   return run(problem_of("conv2d", input, weight, o), out);
+}
+
+Array lay_out_conv_weight(const Array& weight, bool transposed) {
+  constexpr int64_t kChunk = 8;  // elements of 16 bytes, where a row of channels may begin
+  constexpr const char* kOp = "lay_out_conv_weight";
+  if (weight.ndim() != 3 && weight.ndim() != 4)
+    throw ShapeError(kOp, "weight", "have 3 or 4 dimensions", weight.shape().str());
+  const int in = transposed ? 0 : 1;
+  Dims room, order;
+  for (int axis = 2; axis < weight.ndim(); ++axis) {
+    room.push_back(weight.shape()[axis]);
+    order.push_back(axis);
+  }
+  room.push_back(weight.shape()[1 - in]);
+  room.push_back(ceil_div(weight.shape()[in], kChunk) * kChunk);
+  order.push_back(1 - in);
+  order.push_back(in);
+  Dims back = order;  // where each axis of the weight is
+  for (int place = 0; place < order.rank(); ++place) back[static_cast<int>(order[place])] = place;
+  const Array held = Array::empty(room, weight.dtype(), weight.device());
+  const Array laid = held.narrow(-1, 0, weight.shape()[in]).permute(back);
+  copy_into(laid, weight);
+  return laid;
 }
 
 std::string explain_conv1d(const Array& input, const Array& weight, const ConvOptions& o) {

@@ -52,6 +52,10 @@ Array conv_transpose1d(const Array& input, const Array& weight, const ConvTransp
 /// weight is [out channels, in channels / groups, tap rows, tap columns].
 Array conv2d(const Array& input, const Array& weight, const Conv2dOptions& options = {}, const Array* out = nullptr);
 
+/// The same weight where the tensor cores read it as it lies: input channels side by side, taps outermost. Calls of
+/// float16 and bfloat16 pack any other one first, each time. `transposed`: of conv_transpose1d.
+Array lay_out_conv_weight(const Array& weight, bool transposed = false);
+
 /// The kernel that each would use now, its tiles and grid, in words; for a dense result.
 std::string explain_conv1d(const Array& input, const Array& weight, const ConvOptions& options = {});
 std::string explain_conv_transpose1d(const Array& input, const Array& weight, const ConvTransposeOptions& options = {});

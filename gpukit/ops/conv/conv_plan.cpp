@@ -188,8 +188,10 @@ ConvPlan plan_conv(const ConvSpace& s, DType dtype, bool tf32, bool x_aligned, b
   const int64_t taps = s.rows.taps * s.columns.taps;
   const auto dense = [&](int64_t stride, int64_t size) { return size <= 1 || stride % chunk == 0; };
   ConvGrid& g = plan.grid;
-  plan.packs = dtype == DType::float32 || taps != 1 || s.w_in != 1 || !weight_aligned ||
-               !dense(s.w_out, s.out_channels) || !dense(s.w_group, s.groups);
+  const int64_t tap = s.columns.taps > 1 ? s.w_column : s.w_row;
+  const bool even_taps = s.rows.taps == 1 || s.columns.taps == 1 || s.w_row == s.columns.taps * s.w_column;
+  plan.packs = dtype == DType::float32 || s.w_in != 1 || !weight_aligned || !dense(s.w_out, s.out_channels) ||
+               !dense(s.w_group, s.groups) || !dense(tap, taps) || !even_taps;
   if (plan.packs) {
     plan.weights = {.in_channels = static_cast<uint32_t>(s.in_channels),
                     .out_channels = static_cast<uint32_t>(s.out_channels),
@@ -208,7 +210,7 @@ ConvPlan plan_conv(const ConvSpace& s, DType dtype, bool tf32, bool x_aligned, b
     g.weight_group = taps * g.weight_tap;
   } else {
     g.weight_output = s.out_channels > 1 ? s.w_out : 0;
-    g.weight_tap = 0;
+    g.weight_tap = taps > 1 ? tap : 0;
     g.weight_block = 4 * chunk;
     g.weight_group = s.groups > 1 ? s.w_group : 0;
   }

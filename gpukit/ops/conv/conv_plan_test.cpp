@@ -92,5 +92,30 @@ TEST(ConvPlan, WeightsOfOneTapStayWhereTheyAre) {
   EXPECT_EQ(p.packed_elements(1), 3 * 3 * 64 * 32);
 }
 
+TEST(ConvPlan, WeightsWithTheirChannelsSideBySideStayWhereTheyAre) {
+  ConvSpace s = sound(80, 64, 100, 3);
+  s.w_in = 1;
+  s.w_out = 80;
+  s.w_column = 64 * 80;
+  const ConvPlan p = plan(s);
+  EXPECT_FALSE(p.packs);
+  EXPECT_EQ(p.grid.weight_tap, 64 * 80);
+  EXPECT_EQ(p.grid.weight_output, 80);
+  EXPECT_EQ(p.grid.weight_block, 32);
+  EXPECT_TRUE(plan(s, kH200, DType::float32, true).packs);
+  s.w_column += 4;  // taps that begin at 8 bytes
+  EXPECT_TRUE(plan(s).packs);
+
+  s = sound(80, 64, 100, 3);
+  s.rows = {9, 9, 2, 1, 1, 1};
+  s.w_in = 1;
+  s.w_out = 80;
+  s.w_column = 64 * 80;
+  s.w_row = 3 * s.w_column;
+  EXPECT_FALSE(plan(s).packs);
+  s.w_row += 80;  // rows of taps that lie apart
+  EXPECT_TRUE(plan(s).packs);
+}
+
 }  // namespace
 }  // namespace gpukit::cuda

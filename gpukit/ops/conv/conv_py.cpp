@@ -81,6 +81,15 @@ Conv2dOptions to_options_2d(const char* op, nb::handle bias, IntsArg stride, Int
 
 void bind_explanations(nb::module_& m) {
   m.def(
+      "lay_out_conv_weight",
+      [](const ArrayObject& weight, bool transposed) {
+        const Array& w = to_array("lay_out_conv_weight", "weight", weight);
+        return wrap(in_scope([&] { return lay_out_conv_weight(w, transposed); }));
+      },
+      "weight"_a, "transposed"_a = false,
+      "The same weight where the tensor cores read it as it lies; calls of float16 and bfloat16 pack any other one "
+      "first, each time. transposed: of conv_transpose1d.");
+  m.def(
       "explain_conv1d",
       [](const ArrayObject& input, const ArrayObject& weight, ArrayArg bias, IntArg stride, IntArg padding,
          IntArg dilation, IntArg groups, StringArg activation, double slope, BoolArg use_tf32) {
