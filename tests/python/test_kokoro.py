@@ -80,7 +80,7 @@ def test_a_golden_sentence(model, golden, float64, voice, case, loudness):
     wanted, exact = (golden[case], float64[1]) if case else (golden, float64[0])
     assert (exact["ids"], exact["row"]) == (wanted["input_ids"], wanted["style_row"])
     audio, frames, unrounded, stages = say(model, wanted, voice)
-    assert frames == wanted["durations"]
+    assert frames == wanted["durations"] and sum(frames) == (130 if case else 132)
     np.testing.assert_allclose(unrounded, wanted["durations_before_rounding_fp32"], rtol=0, atol=1e-3)
     np.testing.assert_allclose(unrounded, exact["durations"], rtol=0, atol=1e-3)
     assert audio.shape == (wanted["num_samples"],) == (600 * sum(frames),)

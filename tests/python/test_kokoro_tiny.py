@@ -62,6 +62,60 @@ def test_the_same_bits_every_time(device, folder, style):
     np.testing.assert_array_equal(first, again)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_graph_says_the_same(device, folder, style, dtype):
+    model = Kokoro.open(str(folder), device, dtype)
+    audio, frames, unrounded, _ = model.say(IDS, style, 1.0, 5)
+    ids, other = (gp.from_numpy(np.array([0, *row, 0], "i4")) for row in (IDS, IDS[::-1]))
+    steps = gp.from_numpy(np.repeat(np.arange(len(frames)), frames).astype("i4"))
+    styles = gp.from_numpy(np.array([style], "f4")).astype(dtype)
+    given, samples = other + 0, gp.zeros(audio.shape)
+    text, graphs = model.read(given, styles), (gp.CudaGraph(), gp.CudaGraph())
+    with graphs[0].capture():
+        model.read(given, styles, out=text)
+    with graphs[1].capture():
+        model.speak(text, steps, styles, 5, out=samples)
+    given[:] = ids
+    for graph in graphs:
+        graph.replay()
+    assert text.durations.tolist() == unrounded
+    np.testing.assert_array_equal(samples.to_numpy(), audio.to_numpy())
+    eager = model.speak(model.read(ids, styles), steps, styles, 5)
+    np.testing.assert_array_equal(eager.to_numpy(), audio.to_numpy())
+
+
+def test_a_graph_works_in_one_block(folder, style):
+    model, place, frames = Kokoro.open(str(folder), "cpu"), gp.device("cpu"), 2000
+    with place:
+        ids, styles = gp.from_numpy(np.array([0, 50, 83, 0], "i4")), gp.from_numpy(np.array([style], "f4"))
+        steps, samples = gp.from_numpy(np.repeat(np.arange(4), frames // 4).astype("i4")), gp.zeros(60 * frames)
+        text, graph = model.read(ids, styles), gp.CudaGraph()
+        before = place.memory_stats()["live_bytes"]
+        with graph.capture():
+            model.speak(text, steps, styles, 5, out=samples)
+    # Taken piece by piece, blocks that were outgrown would be several times that.
+    assert place.memory_stats()["live_bytes"] - before < 6000 * frames
+
+
+def test_halves_are_checked(device, folder, style):
+    model = Kokoro.open(str(folder), device)
+    ids, styles = gp.from_numpy(np.array([0, *IDS, 0], "i4")), gp.from_numpy(np.array([style], "f4"))
+    with pytest.raises(ValueError, match=r"Kokoro::read: ids must have 1 to 18 phonemes and two pads, got \[2\]"):
+        model.read(ids[:2], styles)
+    with pytest.raises(TypeError, match="ids must have dtype int32"):
+        model.read(ids.astype("int64"), styles)
+    with pytest.raises(ValueError, match=r"style must have shape \[1, 256\]"):
+        model.read(ids, styles[:, :128])
+    text = model.read(ids, styles)
+    with pytest.raises(ValueError, match=r"Kokoro::read: out is of 9 steps, ids are 8"):
+        model.read(ids[1:], styles, out=text)
+    steps = gp.zeros(4, dtype="int32")
+    with pytest.raises(ValueError, match=r"audio must have shape \[240\]"):
+        model.speak(text, steps, styles, out=gp.zeros(239))
+    with pytest.raises(TypeError, match="steps_of_frames must have dtype int32"):
+        model.speak(text, steps.astype("float32"), styles)
+
+
 def test_several_at_once_are_as_alone(device, folder, style):
     model = Kokoro.open(str(folder), device)
     many = [IDS, IDS[:1], IDS[2:5], [*IDS, *IDS], IDS]

@@ -57,6 +57,27 @@ def test_pauses_are_those_of_the_marks(say):
     assert np.abs(np.diff(joined)).max() < 1.5 * np.abs(np.diff(whole)).max()
 
 
+@pytest.mark.parametrize("name", ["af_heart", "am_michael", "bf_emma"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Where did you put the keys to the car?",
+        "She bought twelve eggs, some milk and a loaf of bread; then she went home.",
+        "Wait! Is it true? Dr. Smith, of all people, paid 20 dollars: nobody else did.",
+    ],
+)
+def test_silence_is_where_the_marks_are(speaker, name, text):
+    ((phonemes, ids),) = speaker.script(text).pieces
+    samples, frames, _, _ = speaker.networks.say(ids, speaker.voice(name).style(len(ids)), seed=0)
+    ends = np.cumsum(frames) / 40  # seconds, of each id and the pads around them
+    assert len(ids) == len(phonemes)
+    marks = [(ends[i], ends[i + 1]) for i, c in enumerate(phonemes) if c in ";:,.!?\u2014\u2026"]
+    reach, breath = 0.1, 0.2  # the networks breathe between the phrases of a long sentence
+    for begin, length in silences(samples.to_numpy(), breath):
+        near = [mark for mark in marks if mark[0] < begin + length + reach and begin < mark[1] + reach]
+        assert near, f"{length:.2f} s of silence at {begin:.2f} s; marks at {marks}"
+
+
 def test_a_stream_has_the_pauses_of_its_marks(speaker):
     script, voice = speaker.script("Good morning, my dear friend.", "a", True), speaker.voice("af_heart")
     assert len(script) == 2

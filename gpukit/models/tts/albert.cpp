@@ -11,9 +11,9 @@ Albert::Norm Albert::norm(const Loader& loader, const std::string& name, int64_t
   return {loader.tensor(name + ".weight", {width}), loader.tensor(name + ".bias", {width})};
 }
 
-Array Albert::Norm::operator()(const Array& x) const {
+void Albert::Norm::operator()(const Array& x, const Array& out) const {
   constexpr double kEps = 1e-12;
-  return layernorm(x, gamma, beta, kEps);
+  layernorm(x, gamma, beta, kEps, &out);
 }
 
 Albert::Albert(const Loader& loader, const KokoroConfig& c)
@@ -37,19 +37,26 @@ Albert::Albert(const Loader& loader, const KokoroConfig& c)
   full_norm_ = norm(loader, layer + "full_layer_layer_norm", hidden);
 }
 
-Array Albert::operator()(const Array& ids) const {
-  const int64_t steps = ids.shape(0);
-  Array x = mapping_(norm_(add(embedding(words_, ids), positions_.narrow(0, 0, steps))));
-  const int64_t hidden = x.shape(1);
+void Albert::operator()(const Array& ids, const Array& x) const {
+  const int64_t steps = ids.shape(0), hidden = x.shape(1), width = words_.shape(1);
   const Dims by_head{1, steps, heads_, hidden / heads_};
+  Temporaries room("Albert");
+  const Array embedded = room.empty({steps, width}, x.dtype(), x.device());
+  embedding(words_, ids, &embedded);
+  add(embedded, positions_.narrow(0, 0, steps), &embedded);
+  norm_(embedded, embedded);
+  mapping_.into(embedded, x);
   for (int64_t layer = 0; layer < layers_; ++layer) {
-    const Array qkv = qkv_(x).reshape_view({1, steps, 3, hidden});
+    Temporaries inner("Albert");
+    const Array qkv = qkv_(x, inner).reshape_view({1, steps, 3, hidden});
     const auto part = [&](int64_t i) { return qkv.select(2, i).reshape_view(by_head); };
-    const Array seen = attention(part(0), part(1), part(2)).reshape_view({steps, hidden});
-    const Array a = attention_norm_(dense_(seen, {.residual = x}));
-    x = full_norm_(ffn_output_(ffn_(a, {.activation = Activation::gelu}), {.residual = a}));
+    const Array seen = inner.empty(by_head, x.dtype(), x.device());
+    attention(part(0), part(1), part(2), {}, &seen);
+    const Array a = dense_(seen.reshape_view({steps, hidden}), inner, {.residual = x});
+    attention_norm_(a, a);
+    ffn_output_.into(ffn_(a, inner, {.activation = Activation::gelu}), x, {.residual = a});
+    full_norm_(x, x);
   }
-  return x;
 }
 
 }  // namespace gpukit::tts

@@ -9,13 +9,13 @@ namespace gpukit::tts {
 class Albert {
  public:
   Albert(const Loader& loader, const KokoroConfig& config);
-  /// ids int32 [steps] -> [steps, hidden].
-  Array operator()(const Array& ids) const;
+  /// ids int32 [steps] -> out [steps, hidden].
+  void operator()(const Array& ids, const Array& out) const;
 
  private:
   struct Norm {
     Array gamma, beta;
-    Array operator()(const Array& x) const;
+    void operator()(const Array& x, const Array& out) const;
   };
   static Norm norm(const Loader& loader, const std::string& name, int64_t width);
 

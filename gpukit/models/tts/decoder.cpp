@@ -1,6 +1,8 @@
 #include "gpukit/models/tts/decoder.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "gpukit/array/host.h"
@@ -9,7 +11,9 @@
 #include "gpukit/ops/audio/vocoder.h"
 #include "gpukit/ops/elementwise/binary.h"
 #include "gpukit/ops/elementwise/cast.h"
+#include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/manipulate/manipulate.h"
+#include "gpukit/ops/norm/group_norm.h"
 #include "gpukit/ops/random/random.h"
 
 namespace gpukit::tts {
@@ -72,46 +76,89 @@ Generator::ResBlock Generator::block(Loader& loader, const std::string& name, in
   return units;
 }
 
-Array Generator::run(const ResBlock& block, const Array& given, const Array& styles) {
+void Generator::run(const ResBlock& block, const Array& given, const Array& styles, const Array& out) {
+  constexpr double kEps = 1e-5;
+  Temporaries room("Generator");
+  const Array a = room.empty_like(given), b = room.empty_like(given);
+  const auto adapt = [&](const Array& x, const StyleSlot& slot, const Array& alpha, const Array& to) {
+    adain_snake(x, slot.gamma(styles), slot.beta(styles), alpha, kEps, &to);
+  };
   Array x = given;
   for (const Unit& unit : block) {
-    const Array t = unit.conv1(snake(adapt(x, styles, unit.norm1), unit.alpha1));
-    x = add(unit.conv2(snake(adapt(t, styles, unit.norm2), unit.alpha2)), x);
+    adapt(x, unit.norm1, unit.alpha1, a);
+    unit.conv1.into(a, b);
+    adapt(b, unit.norm2, unit.alpha2, b);
+    unit.conv2.into(b, a);
+    add(a, x, &out);
+    x = out;
   }
-  return x;
 }
 
-Array Generator::source_spectrum(const Array& f0, const NoiseSeed& noise) const {
+Array Generator::source_spectrum(const Array& f0, const NoiseSeed& noise, Temporaries& room) const {
   const audio::HarmonicOptions options{
       .rate = static_cast<double>(rate_), .step = step_, .mix = mix_, .bias = mix_bias_};
+  const audio::StftOptions frames{.n_fft = n_fft_, .hop_length = hop_, .window = {}};
   std::optional<random::State> state;
   if (noise.seed) state = random::State{*noise.seed, noise.offset};
-  const Array source = audio::harmonic_source(f0, options, nullptr, state);
-  return audio::magnitude_phase(audio::stft(source, {.n_fft = n_fft_, .hop_length = hop_, .window = {}}));
+  const int64_t samples = num_samples(f0.shape(0)), bins = n_fft_ / 2 + 1;
+  const Array parts = room.empty({2 * bins, audio::stft_frames(samples, frames)}, DType::float32, f0.device());
+  Temporaries inner(room.op());
+  const Array source = inner.empty({samples}, DType::float32, f0.device());
+  audio::harmonic_source(f0, options, nullptr, state, &source);
+  const Array spectrum = inner.empty({parts.shape(1), bins}, DType::complex64, f0.device());
+  audio::stft(source, frames, &spectrum);
+  audio::magnitude_phase(spectrum, &parts);
+  return parts;
 }
 
-Array Generator::operator()(const Array& given, const Array& f0, const Array& styles, const NoiseSeed& noise) const {
+int64_t Generator::workspace_bytes(int64_t points, DType dtype) const {
+  constexpr int64_t kAtOnce = 5;  // arrays of a stage beside its result
+  const int64_t item = itemsize(dtype), rows = n_fft_ + 2, frames = num_samples(points) / hop_ + 1;
+  int64_t kept = frames * rows * (itemsize(DType::float32) + item);  // the spectrum, as it is made and as it is read
+  int64_t most = frames * rows * itemsize(DType::float32) + num_samples(points) * itemsize(DType::float32);
+  Dims shape{1, stages_[0].up.weight.shape(0), points};
+  for (const Stage& stage : stages_) {
+    const Dims next = stage.up.shape(shape);
+    kept += next.product() * item;
+    most = std::max(most, (kAtOnce * next.product() + shape.product()) * item);
+    shape = next;
+  }
+  return kept + most;
+}
+
+void Generator::operator()(const Array& given, const Array& f0, const Array& styles, const NoiseSeed& noise,
+                           const Array& out) const {
   constexpr double kSlope = 0.1, kLastSlope = 0.01;
-  const Array spectrum = astype(source_spectrum(f0, noise), given.dtype()).expand_dims(0);
+  Temporaries room("Generator");
+  const Array spectrum = astype(source_spectrum(f0, noise, room), given.dtype(), room).expand_dims(0);
   Array x = given;
   for (size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = stages_[i];
-    const Array excited = run(stage.noise_block, stage.noise_conv(spectrum), styles);
-    x = stage.up(leaky_relu(x, kSlope));
-    if (i + 1 == stages_.size()) {
-      const std::array<std::pair<int64_t, int64_t>, 3> left{{{0, 0}, {0, 0}, {1, 0}}};
-      x = pad(x, left, PadMode::reflect);
+    Dims shape = stage.up.shape(x.shape());
+    const int64_t steps = shape[2], before = i + 1 == stages_.size() ? 1 : 0;
+    shape[2] += before;
+    const Array total = room.empty(shape, x.dtype(), x.device());
+    Temporaries inner(room.op());
+    const Array raised = inner.empty_like(total), other = inner.empty_like(total);
+    {
+      Temporaries first(room.op());
+      const Array low = first.empty_like(x);
+      leaky_relu(x, kSlope, &low);
+      stage.up.into(low, raised.narrow(2, before, steps));
+      if (before > 0) copy_into(raised.narrow(2, 0, 1), raised.narrow(2, 2, 1));  // reflected
+      run(stage.noise_block, stage.noise_conv(spectrum, first), styles, other);
     }
-    x = add(x, excited);
-    Array total;
-    for (const ResBlock& block : stage.blocks) {
-      const Array y = run(block, x, styles);
-      total = total.defined() ? add(total, y, &total) : y;
+    add(raised, other, &raised);
+    for (size_t k = 0; k < stage.blocks.size(); ++k) {
+      run(stage.blocks[k], raised, styles, k == 0 ? total : other);
+      if (k > 0) add(total, other, &total);
     }
-    x = multiply(total, 1.0 / static_cast<double>(stage.blocks.size()), &total);
+    multiply(total, 1.0 / static_cast<double>(stage.blocks.size()), &total);
+    x = total;
   }
-  const Array logs = astype(post_(leaky_relu(x, kLastSlope)), DType::float32).squeeze(0);
-  return audio::samples_from_logs(logs, hop_, f0.shape(0) * step_);
+  leaky_relu(x, kLastSlope, &x);
+  const Array logs = astype(post_(x, room), DType::float32, room).squeeze(0);
+  audio::samples_from_logs(logs, hop_, out.shape(0), &out);
 }
 
 Decoder::Decoder(Loader& loader, const KokoroConfig& c)
@@ -130,17 +177,22 @@ Decoder::Decoder(Loader& loader, const KokoroConfig& c)
   table_ = loader.styles(c.style_dim);
 }
 
-Decoder::Features Decoder::features(const Array& text, const Prosody::Curves& curves, const Array& styles) const {
-  const Array f0 = f0_(curves.f0), energy = energy_(curves.energy);
-  const std::array<Array, 3> inputs{text, f0, energy};
+Decoder::Features Decoder::features(const Array& text, const Prosody::Curves& curves, const Array& styles,
+                                    Temporaries& room) const {
+  const Array f0 = f0_(curves.f0, room), energy = energy_(curves.energy, room);
+  const auto joined = [&](std::span<const Array> parts) {
+    int64_t channels = 0;
+    for (const Array& part : parts) channels += part.shape(1);
+    const Array out = room.empty({1, channels, text.shape(2)}, text.dtype(), text.device());
+    concat(parts, 1, &out);
+    return out;
+  };
   Features out;
-  out.encoded = encode_(concat(inputs, 1), styles);
-  const Array reduced = text_(text);
+  out.encoded = encode_(joined(std::array{text, f0, energy}), styles, room);
+  const Array reduced = text_(text, room);
   out.decoded = out.encoded;
-  for (const AdainBlock& block : decode_) {
-    const std::array<Array, 4> parts{out.decoded, reduced, f0, energy};
-    out.decoded = block(concat(parts, 1), styles);
-  }
+  for (const AdainBlock& block : decode_)
+    out.decoded = block(joined(std::array{out.decoded, reduced, f0, energy}), styles, room);
   return out;
 }
 

@@ -18,8 +18,11 @@ struct NoiseSeed {
 class Generator {
  public:
   Generator(Loader& loader, const KokoroConfig& config);
-  /// x [1, channels, 2 frames], f0 [2 frames] in float32 -> float32 samples [n].
-  Array operator()(const Array& x, const Array& f0, const Array& styles, const NoiseSeed& noise) const;
+  /// x [1, channels, 2 frames], f0 [2 frames] in float32 -> float32 samples, out [num_samples(2 frames)].
+  void operator()(const Array& x, const Array& f0, const Array& styles, const NoiseSeed& noise, const Array& out) const;
+  int64_t num_samples(int64_t points) const { return points * step_; }
+  /// What a call for that many values of f0 works in, about.
+  int64_t workspace_bytes(int64_t points, DType dtype) const;
 
  private:
   struct Unit {
@@ -35,8 +38,8 @@ class Generator {
   };
   static ResBlock block(Loader& loader, const std::string& name, int64_t channels, int64_t taps,
                         const std::vector<int64_t>& dilations);
-  static Array run(const ResBlock& block, const Array& x, const Array& styles);
-  Array source_spectrum(const Array& f0, const NoiseSeed& noise) const;
+  static void run(const ResBlock& block, const Array& x, const Array& styles, const Array& out);
+  Array source_spectrum(const Array& f0, const NoiseSeed& noise, Temporaries& room) const;
 
   int64_t n_fft_, hop_, step_, rate_;
   std::vector<float> mix_;
@@ -48,12 +51,12 @@ class Generator {
 class Decoder {
  public:
   Decoder(Loader& loader, const KokoroConfig& config);
-  Array styles(const Array& style) const { return table_(style); }
+  Array styles(const Array& style, Temporaries& room) const { return table_(style, room); }
   struct Features {
     Array encoded, decoded;  // [1, inner, frames], [1, upsample_initial_channel, 2 frames]
   };
   /// text [1, hidden, frames].
-  Features features(const Array& text, const Prosody::Curves& curves, const Array& styles) const;
+  Features features(const Array& text, const Prosody::Curves& curves, const Array& styles, Temporaries& room) const;
   const Generator& generator() const { return generator_; }
 
  private:

@@ -8,7 +8,9 @@
 #include "gpukit/base/files.h"
 #include "gpukit/models/tts/albert.h"
 #include "gpukit/ops/common/operand.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/elementwise/cast.h"
+#include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/embedding/embedding.h"
 #include "gpukit/ops/manipulate/manipulate.h"
 #include "gpukit/runtime/session.h"
@@ -115,9 +117,10 @@ class Lanes {
 
 }  // namespace
 
-/// What the first half of the networks gives, on the device.
+/// A text that was read, and the style it will be spoken in.
 struct Kokoro::Pending {
-  Array bert, encoded, d, durations, text, prosody_styles, decoder_style;
+  ReadText text;
+  Array style;
 };
 
 void Kokoro::check(const Request& r) const {
@@ -134,51 +137,93 @@ void Kokoro::check(const Request& r) const {
   if (!(r.speed >= 0.1 && r.speed <= 10)) throw ArgumentError(kOp, "speed", "be 0.1 to 10", std::to_string(r.speed));
 }
 
-Kokoro::Pending Kokoro::begin(const Request& request) const {
+ReadText Kokoro::room_for_text(int64_t steps) const {
+  const KokoroConfig& c = config();
+  const auto empty = [&](const Dims& shape) { return Array::empty(shape, dtype(), device()); };
+  return {empty({steps, c.plbert_hidden_size}),
+          empty({steps, c.hidden_dim}),
+          empty({steps, c.hidden_dim + c.style_dim}),
+          empty({steps, c.hidden_dim}),
+          empty({1, networks_->prosody.num_styles()}),
+          Array::empty({steps}, DType::float32, device())};
+}
+
+Array Kokoro::room_for_audio(int64_t frames) const {
+  return Array::empty({networks_->decoder.generator().num_samples(2 * frames)}, DType::float32, device());
+}
+
+void Kokoro::read(const Array& ids, const Array& style, const ReadText& out) const {
+  constexpr const char* kOp = "Kokoro::read";
   const Networks& net = *networks_;
+  check_dtype(kOp, "ids", ids, DType::int32);
+  check_ndim(kOp, "ids", ids, 1);
+  if (ids.shape(0) < 3 || ids.shape(0) > config().max_phonemes() + 2)
+    throw ShapeError(kOp, "ids", "have 1 to " + std::to_string(config().max_phonemes()) + " phonemes and two pads",
+                     ids.shape().str());
+  check_dtype(kOp, "style", style, dtype());
+  check_shape(kOp, "style", style, {1, kStyleWidth});
+  if (out.durations.shape(0) != ids.shape(0))
+    throw ShapeError("Kokoro::read: out is of " + std::to_string(out.durations.shape(0)) + " steps, ids are " +
+                     std::to_string(ids.shape(0)));
+  const Array own = style.narrow(1, net.config.style_dim, net.config.style_dim);
+  net.prosody.styles(own, out.styles);
+  net.albert(ids, out.bert);
+  net.encoder.into(out.bert, out.encoded);
+  net.prosody.encode(out.encoded, own, out.styles, out.d);
+  net.prosody.durations(out.d, out.durations);
+  net.text(ids, out.text);
+}
+
+void Kokoro::speak(const ReadText& text, const Array& steps_of_frames, const Array& style, const NoiseSeed& noise,
+                   const Array& audio, KokoroStages* stages) const {
+  constexpr const char* kOp = "Kokoro::speak";
+  const Networks& net = *networks_;
+  check_dtype(kOp, "steps_of_frames", steps_of_frames, DType::int32);
+  check_ndim(kOp, "steps_of_frames", steps_of_frames, 1);
+  check_dtype(kOp, "style", style, dtype());
+  check_shape(kOp, "style", style, {1, kStyleWidth});
+  const int64_t frames = steps_of_frames.shape(0), points = 2 * frames;
+  check_dtype(kOp, "audio", audio, DType::float32);
+  check_shape(kOp, "audio", audio, {net.decoder.generator().num_samples(points)});
+  // What the curves and the decoder keep of a frame: about 48 rows of the text encoder's width.
+  const int64_t of_frame = 48 * config().hidden_dim * itemsize(dtype());
+  reserve_workspace(kOp, device(), frames * of_frame + net.decoder.generator().workspace_bytes(points, dtype()));
+  Temporaries room(kOp);
+  const auto at_frames = [&](const Array& rows) {
+    const Array out = room.empty({frames, rows.shape(1)}, dtype(), device());
+    embedding(rows, steps_of_frames, &out);
+    return out;
+  };
+  const Prosody::Curves curves = net.prosody.curves(at_frames(text.d), text.styles, room);
+  const Array aligned = at_frames(text.text).expand_dims(0).permute({0, 2, 1});
+  const Array styles = net.decoder.styles(style.narrow(1, 0, net.config.style_dim), room);
+  const Decoder::Features features = net.decoder.features(aligned, curves, styles, room);
+  const Array f0 = astype(curves.f0, DType::float32, room).reshape_view({points});
+  net.decoder.generator()(features.decoded, f0, styles, noise, audio);
+  if (stages == nullptr) return;
+  const Array energy = astype(curves.energy, DType::float32).reshape_view({points});
+  *stages = {text.bert, text.encoded, text.d, copy(f0), copy(energy), text.text, copy(features.encoded.squeeze(0)),
+             copy(features.decoded.squeeze(0))};
+}
+
+Kokoro::Pending Kokoro::begin(const Request& request) const {
   std::vector<int32_t> padded(1, 0);
   padded.insert(padded.end(), request.ids.begin(), request.ids.end());
   padded.push_back(0);
-  const Array tokens = ids_array(padded, device());
-  const int64_t half = net.config.style_dim;
-  const Array both = astype(from_host(request.style.data(), {1, kStyleWidth}, DType::float32, device()), dtype());
-  const Array prosody_style = both.narrow(1, half, half);
-  Pending out;
-  out.decoder_style = both.narrow(1, 0, half);
-  out.prosody_styles = net.prosody.styles(prosody_style);
-  out.bert = net.albert(tokens);
-  out.encoded = net.encoder(out.bert);
-  out.d = net.prosody.encode(out.encoded, prosody_style, out.prosody_styles);
-  out.durations = net.prosody.durations(out.d);
-  out.text = net.text(tokens);
+  Pending out{room_for_text(static_cast<int64_t>(padded.size())),
+              astype(from_host(request.style.data(), {1, kStyleWidth}, DType::float32, device()), dtype())};
+  read(ids_array(padded, device()), out.style, out.text);
   return out;
 }
 
 Utterance Kokoro::end(const Request& request, const Pending& pending, std::span<const float> durations,
                       KokoroStages* stages) const {
-  const Networks& net = *networks_;
   Utterance out;
   for (const float frames : durations) out.unrounded.push_back(static_cast<float>(frames / request.speed));
   Alignment alignment = align(out.unrounded);
   out.frames = std::move(alignment.frames);
-
-  const Array steps = ids_array(alignment.steps, device());
-  const Prosody::Curves curves = net.prosody.curves(embedding(pending.d, steps), pending.prosody_styles);
-  const Array aligned = embedding(pending.text, steps).expand_dims(0).permute({0, 2, 1});
-  const Array decoder_styles = net.decoder.styles(pending.decoder_style);
-  const Decoder::Features features = net.decoder.features(aligned, curves, decoder_styles);
-  const int64_t points = curves.f0.shape(2);
-  const Array f0 = astype(curves.f0, DType::float32).reshape_view({points});
-  out.audio = net.decoder.generator()(features.decoded, f0, decoder_styles, request.noise);
-  if (stages != nullptr)
-    *stages = {pending.bert,
-               pending.encoded,
-               pending.d,
-               f0,
-               astype(curves.energy, DType::float32).reshape_view({points}),
-               pending.text,
-               features.encoded.squeeze(0),
-               features.decoded.squeeze(0)};
+  out.audio = room_for_audio(static_cast<int64_t>(alignment.steps.size()));
+  speak(pending.text, ids_array(alignment.steps, device()), pending.style, request.noise, out.audio, stages);
   return out;
 }
 
@@ -186,7 +231,7 @@ Utterance Kokoro::say(const Request& request, KokoroStages* stages) const {
   check(request);
   const Pending pending = begin(request);
   std::vector<float> durations(request.ids.size() + 2);
-  to_host(durations.data(), pending.durations, "Kokoro::say");
+  to_host(durations.data(), pending.text.durations, "Kokoro::say");
   return end(request, pending, durations, stages);
 }
 
@@ -198,7 +243,7 @@ std::vector<Utterance> Kokoro::say(std::span<const Request> requests) const {
   std::vector<Array> counts;
   for (size_t i = 0; i < requests.size(); ++i) {
     lanes.run(i, [&] { pending[i] = begin(requests[i]); });
-    counts.push_back(pending[i].durations);
+    counts.push_back(pending[i].text.durations);
   }
   lanes.join();
   const Array all = concat(counts);
@@ -223,9 +268,10 @@ Array Kokoro::decode(const Array& text, const Array& f0, const Array& energy, co
   check_shape(kOp, "F0", f0, {points});
   check_shape(kOp, "N", energy, {points});
   check_shape(kOp, "style", style, {1, config().style_dim});
+  Temporaries room(kOp);
   const auto curve = [&](const Array& x) { return astype(x, dtype()).reshape_view({1, 1, points}); };
-  const Array styles = networks_->decoder.styles(astype(style, dtype()));
-  return networks_->decoder.features(astype(text, dtype()), {curve(f0), curve(energy)}, styles).decoded;
+  const Array styles = networks_->decoder.styles(astype(style, dtype()), room);
+  return copy(networks_->decoder.features(astype(text, dtype()), {curve(f0), curve(energy)}, styles, room).decoded);
 }
 
 Array Kokoro::vocode(const Array& x, const Array& f0, const Array& style, const NoiseSeed& noise) const {
@@ -234,8 +280,12 @@ Array Kokoro::vocode(const Array& x, const Array& f0, const Array& style, const 
   check_shape(kOp, "x", x, {1, config().upsample_initial_channel, x.shape(2)});
   check_shape(kOp, "F0", f0, {x.shape(2)});
   check_shape(kOp, "style", style, {1, config().style_dim});
-  const Array styles = networks_->decoder.styles(astype(style, dtype()));
-  return networks_->decoder.generator()(astype(x, dtype()), astype(f0, DType::float32), styles, noise);
+  Temporaries room(kOp);
+  const Array styles = networks_->decoder.styles(astype(style, dtype()), room);
+  const Generator& generator = networks_->decoder.generator();
+  const Array audio = Array::empty({generator.num_samples(f0.shape(0))}, DType::float32, device());
+  generator(astype(x, dtype()), astype(f0, DType::float32), styles, noise, audio);
+  return audio;
 }
 
 }  // namespace gpukit::tts

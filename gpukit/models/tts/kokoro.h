@@ -20,6 +20,14 @@ struct KokoroStages {
   Array decoder_in, decoder_out;  // [1024, frames], [512, 2 frames]
 };
 
+/// What the networks know of a text before they speak: all on the model's device, in its dtype but for durations.
+struct ReadText {
+  Array bert, encoded, d;  // [steps, 768], [steps, 512], [steps, 640]
+  Array text;              // [steps, 512]
+  Array styles;            // [1, values] for the norms of the curves
+  Array durations;         // float32 [steps]: frames at speed 1
+};
+
 struct Utterance {
   Array audio;                   // float32 [600 frames], on the model's device
   std::vector<float> unrounded;  // frames of each id, pads included, before rounding
@@ -51,6 +59,16 @@ class Kokoro {
   /// Several of any lengths, each with the bits that it has alone. On a GPU they run beside each other, each on a
   /// stream of its own, and are waited for once together; the current stream goes on behind all of them.
   std::vector<Utterance> say(std::span<const Request> requests) const;
+
+  /// The halves of say(), each of which a graph can capture: they allocate nothing and wait for nothing. ids are int32
+  /// [steps] with a pad (0) at both ends, style is [1, kStyleWidth] in dtype(). Throw ShapeError, DTypeError,
+  /// DeviceError.
+  ReadText room_for_text(int64_t steps) const;
+  Array room_for_audio(int64_t frames) const;
+  void read(const Array& ids, const Array& style, const ReadText& out) const;
+  /// steps_of_frames is int32 [frames]: the step that each frame is of, ascending. audio is float32 [600 frames].
+  void speak(const ReadText& text, const Array& steps_of_frames, const Array& style, const NoiseSeed& noise,
+             const Array& audio, KokoroStages* stages = nullptr) const;
 
   /// The decoder alone: text [1, hidden_dim, frames], f0 and energy [2 frames], style [1, style_dim] of dtype() or
   /// float32 -> [1, upsample_initial_channel, 2 frames]. Throws ShapeError, DeviceError.

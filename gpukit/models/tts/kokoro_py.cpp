@@ -16,6 +16,7 @@ namespace {
 using tts::Kokoro;
 using tts::KokoroConfig;
 using tts::KokoroStages;
+using tts::ReadText;
 using tts::Script;
 using tts::Speaker;
 using tts::Utterance;
@@ -86,6 +87,10 @@ tts::Cut to_cut(bool soon) { return soon ? tts::Cut::soon : tts::Cut::whole; }
 
 void bind_networks(nb::module_& m) {
   using namespace python;
+  nb::class_<ReadText>(m, "ReadText", "What the networks know of a text before they speak.")
+      .def_prop_ro(
+          "durations", [](const ReadText& self) { return wrap(Array(self.durations)); },
+          "float32 [steps]: frames of each id, pads included, at speed 1.");
   nb::class_<Kokoro>(m, "Kokoro", "The networks of a Kokoro checkpoint, on one device in one dtype.")
       .def_static(
           "open",
@@ -114,6 +119,34 @@ void bind_networks(nb::module_& m) {
           },
           "ids"_a, "style"_a, "speed"_a = 1.0, "seed"_a = nb::none(),
           "(audio, frames, frames before rounding, what the networks hand on) of ids without pads.")
+      .def(
+          "read",
+          [](const Kokoro& self, const ArrayObject& ids, const ArrayObject& style, const ReadText* out) {
+            const Array &a = to_array("Kokoro.read", "ids", ids), &b = to_array("Kokoro.read", "style", style);
+            return in_scope([&] {
+              const ReadText text = out != nullptr ? *out : self.room_for_text(a.ndim() == 1 ? a.shape(0) : 0);
+              self.read(a, b, text);
+              return text;
+            });
+          },
+          "ids"_a, "style"_a, "out"_a = nb::none(),
+          "The first half of say(), which a graph can capture with `out`: ids are int32 [steps] with a pad at both "
+          "ends, style is [1, 256] in dtype.")
+      .def(
+          "speak",
+          [](const Kokoro& self, const ReadText& text, const ArrayObject& steps_of_frames, const ArrayObject& style,
+             std::optional<uint64_t> seed, ArrayArg out) {
+            constexpr const char* kOp = "Kokoro.speak";
+            const Array& steps = to_array(kOp, "steps_of_frames", steps_of_frames);
+            const Array& given = to_array(kOp, "style", style);
+            return with_out(kOp, out, [&](const Array* target) {
+              const Array audio = target != nullptr ? *target : self.room_for_audio(steps.size());
+              self.speak(text, steps, given, {.seed = seed, .offset = 0}, audio);
+              return audio;
+            });
+          },
+          "text"_a, "steps_of_frames"_a, "style"_a, "seed"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
+          "The second half, from the step that each frame is of, int32 [frames]: float32 samples.")
       .def(
           "decode",
           [](const Kokoro& self, const ArrayObject& text, const ArrayObject& f0, const ArrayObject& energy,

@@ -3,32 +3,60 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
 #include "gpukit/ops/elementwise/cast.h"
-#include "gpukit/ops/norm/group_norm.h"
 
 namespace gpukit::tts {
 
-Array Linear::operator()(const Array& x, LinearOptions options) const {
+Array Linear::operator()(const Array& x, Temporaries& room, LinearOptions options) const {
+  const Array out = room.empty({x.shape(0), weight.rows()}, x.dtype(), x.device());
+  into(x, out, std::move(options));
+  return out;
+}
+
+void Linear::into(const Array& x, const Array& out, LinearOptions options) const {
   options.bias = bias;
-  return gpukit::linear(x, weight, options);
+  gpukit::linear(x, weight, options, &out);
 }
 
-Array Conv::operator()(const Array& x) const {
-  return transposed ? conv_transpose1d(x, weight, options) : conv1d(x, weight, options);
+Dims Conv::shape(const Dims& x) const {
+  const ConvTransposeOptions& o = options;
+  const int64_t reach = o.dilation * (weight.shape(2) - 1) + 1;
+  const int64_t length = transposed ? (x[2] - 1) * o.stride - 2 * o.padding + reach + o.output_padding
+                                    : (x[2] + 2 * o.padding - reach) / o.stride + 1;
+  return {x[0], transposed ? weight.shape(1) * o.groups : weight.shape(0), length};
 }
 
-Array BiLstm::operator()(const Array& x) const { return lstm_bidirectional(x, forward, backward).out; }
-
-Array adapt(const Array& x, const Array& styles, const StyleSlot& slot) {
-  return adain(x, styles.narrow(1, slot.at, slot.channels), styles.narrow(1, slot.at + slot.channels, slot.channels));
+Array Conv::operator()(const Array& x, Temporaries& room) const {
+  const Array out = room.empty(shape(x.shape()), x.dtype(), x.device());
+  into(x, out);
+  return out;
 }
 
-Array adapt_steps(const Array& x, const Array& styles, const StyleSlot& slot) {
-  return adaln(x, styles.narrow(1, slot.at, slot.channels), styles.narrow(1, slot.at + slot.channels, slot.channels));
+void Conv::into(const Array& x, const Array& out) const {
+  if (transposed)
+    conv_transpose1d(x, weight, options, &out);
+  else
+    conv1d(x, weight, options, &out);
 }
+
+Array BiLstm::operator()(const Array& x, Temporaries& room) const {
+  const Array out = room.empty({x.shape(0), x.shape(1), 2 * forward.w_hh.shape(1)}, x.dtype(), x.device());
+  into(x, out, room);
+  return out;
+}
+
+void BiLstm::into(const Array& x, const Array& out, Temporaries& room) const {
+  const Dims states{2, x.shape(0), forward.w_hh.shape(1)};
+  const LstmResult result{out, room.empty(states, x.dtype(), x.device()), room.empty(states, x.dtype(), x.device())};
+  lstm_bidirectional(x, forward, backward, {}, {}, &result);
+}
+
+Array StyleSlot::gamma(const Array& styles) const { return styles.narrow(1, at, channels); }
+Array StyleSlot::beta(const Array& styles) const { return styles.narrow(1, at + channels, channels); }
 
 const Dims& Loader::stored_shape(const std::string& name) const {
   if (!file_.contains(name)) throw NotFoundError("kokoro: " + file_.path() + " has no tensor " + name);
@@ -83,9 +111,16 @@ Array Loader::conv_weight(const std::string& name, const Dims& shape) const {
   return moved(v);
 }
 
+Array Loader::laid_out(const Array& weight, bool transposed) const {
+  const bool tensor_cores = device_.kind == DeviceKind::cuda && dtype_ != DType::float32;
+  constexpr int64_t kFewChannels = 8;  // those of fewer go another way
+  const int64_t in = weight.shape(transposed ? 0 : 1), out = weight.shape(transposed ? 1 : 0);
+  return tensor_cores && std::min(in, out) >= kFewChannels ? lay_out_conv_weight(weight, transposed) : weight;
+}
+
 Conv Loader::conv(const std::string& name, const Dims& shape, int64_t padding, int64_t stride, int64_t dilation) const {
   Conv layer;
-  layer.weight = conv_weight(name, shape);
+  layer.weight = laid_out(conv_weight(name, shape), false);
   layer.options.padding = padding;
   layer.options.stride = stride;
   layer.options.dilation = dilation;
@@ -97,7 +132,7 @@ Conv Loader::conv_transpose(const std::string& name, const Dims& shape, int64_t 
                             int64_t output_padding, int64_t groups) const {
   Conv layer;
   layer.transposed = true;
-  layer.weight = conv_weight(name, shape);
+  layer.weight = laid_out(conv_weight(name, shape), true);
   layer.options.padding = padding;
   layer.options.stride = stride;
   layer.options.output_padding = output_padding;

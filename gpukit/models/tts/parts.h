@@ -1,12 +1,14 @@
 // Layers that Kokoro's networks are made of, and where their weights come from.
 //
 // Sequences are [steps, width] or channels first, [1, channels, steps]. Everything is issued on the current stream.
+// Results lie in `room`, or in `out`; nothing else is allocated, so that a graph can capture every layer.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "gpukit/io/safetensors.h"
+#include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/conv/conv.h"
 #include "gpukit/ops/matmul/linear.h"
 #include "gpukit/ops/recurrent/lstm.h"
@@ -16,37 +18,40 @@ namespace gpukit::tts {
 struct Linear {
   Weight weight;
   Array bias;
-  Array operator()(const Array& x, LinearOptions options = {}) const;
+  Array operator()(const Array& x, Temporaries& room, LinearOptions options = {}) const;
+  void into(const Array& x, const Array& out, LinearOptions options = {}) const;
 };
 
 struct Conv {
   Array weight;
   ConvTransposeOptions options;  // output_padding is of the transposed one
   bool transposed = false;
-  Array operator()(const Array& x) const;
+  Array operator()(const Array& x, Temporaries& room) const;
+  void into(const Array& x, const Array& out) const;
+  /// The result's, of that of x.
+  Dims shape(const Dims& x) const;
 };
 
 struct BiLstm {
   LstmWeights forward, backward;
   /// [1, steps, inputs] -> [1, steps, 2 hidden].
-  Array operator()(const Array& x) const;
+  Array operator()(const Array& x, Temporaries& room) const;
+  void into(const Array& x, const Array& out, Temporaries& room) const;
 };
 
 /// A layer's gamma and beta among the values that one style gives.
 struct StyleSlot {
   int64_t at = 0, channels = 0;
+  Array gamma(const Array& styles) const;  // [1, channels]
+  Array beta(const Array& styles) const;
 };
 
 /// The projections of a style by all layers of a network, as one product.
 struct StyleTable {
   Linear projection;
   /// [1, style] -> [1, all values].
-  Array operator()(const Array& style) const { return projection(style); }
+  Array operator()(const Array& style, Temporaries& room) const { return projection(style, room); }
 };
-/// adain of x [1, channels, steps] with the values of a slot.
-Array adapt(const Array& x, const Array& styles, const StyleSlot& slot);
-/// The same over the channels of each step of x [1, steps, channels].
-Array adapt_steps(const Array& x, const Array& styles, const StyleSlot& slot);
 
 /// The tensors of a checkpoint as layers, in one dtype on one device. Errors name the tensor.
 class Loader {
@@ -79,6 +84,7 @@ class Loader {
   Array host(const std::string& name, const Dims& shape) const;
   Array moved(const Array& host) const;
   Array conv_weight(const std::string& name, const Dims& shape) const;
+  Array laid_out(const Array& weight, bool transposed) const;
 
   const io::TensorFile& file_;
   Device device_;

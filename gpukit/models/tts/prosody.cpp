@@ -1,15 +1,16 @@
 #include "gpukit/models/tts/prosody.h"
 
-#include <array>
 #include <cmath>
 #include <numbers>
 
 #include "gpukit/ops/activation/activation.h"
 #include "gpukit/ops/elementwise/binary.h"
 #include "gpukit/ops/elementwise/cast.h"
+#include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/elementwise/unary.h"
 #include "gpukit/ops/embedding/embedding.h"
 #include "gpukit/ops/manipulate/manipulate.h"
+#include "gpukit/ops/norm/group_norm.h"
 #include "gpukit/ops/norm/norm.h"
 #include "gpukit/ops/reduce/reduce.h"
 
@@ -17,13 +18,7 @@ namespace gpukit::tts {
 
 namespace {
 
-constexpr double kSlope = 0.2;
-
-/// [steps, a] and one row [1, b] -> [steps, a + b].
-Array beside(const Array& x, const Array& row) {
-  const std::array<Array, 2> both{x, row.broadcast_to({x.shape(0), row.shape(1)})};
-  return concat(both, 1);
-}
+constexpr double kSlope = 0.2, kEps = 1e-5;
 
 }  // namespace
 
@@ -38,13 +33,28 @@ AdainBlock::AdainBlock(Loader& loader, const std::string& name, int64_t in, int6
   if (projects_) shortcut_ = loader.conv(name + ".conv1x1", {out, in, 1}, 0);
 }
 
-Array AdainBlock::operator()(const Array& x, const Array& styles) const {
-  Array residual = leaky_relu(adapt(x, styles, norm1_), kSlope);
-  if (upsample_) residual = pool_(residual);
-  residual = conv2_(leaky_relu(adapt(conv1_(residual), styles, norm2_), kSlope));
-  Array shortcut = upsample_ ? repeat(x, 2, 2) : x;
-  if (projects_) shortcut = shortcut_(shortcut);
-  return multiply(add(residual, shortcut), std::numbers::sqrt2 / 2);
+Array AdainBlock::operator()(const Array& x, const Array& styles, Temporaries& room) const {
+  const auto adapt = [&](const Array& given, const StyleSlot& slot, const Array& out) {
+    adain_leaky_relu(given, slot.gamma(styles), slot.beta(styles), kSlope, kEps, &out);
+  };
+  const int64_t steps = upsample_ ? 2 * x.shape(2) : x.shape(2);
+  const Array out = room.empty({1, norm2_.channels, steps}, x.dtype(), x.device());
+  Temporaries inner(room.op());
+  Array residual = inner.empty_like(x);
+  adapt(x, norm1_, residual);
+  if (upsample_) residual = pool_(residual, inner);
+  const Array hidden = conv1_(residual, inner);
+  adapt(hidden, norm2_, hidden);
+  conv2_.into(hidden, out);
+  Array shortcut = x;
+  if (upsample_) {
+    shortcut = inner.empty({1, norm1_.channels, steps}, x.dtype(), x.device());
+    repeat(x, 2, 2, &shortcut);
+  }
+  if (projects_) shortcut = shortcut_(shortcut, inner);
+  add(out, shortcut, &out);
+  multiply(out, std::numbers::sqrt2 / 2, &out);
+  return out;
 }
 
 TextEncoder::TextEncoder(const Loader& loader, const KokoroConfig& c)
@@ -58,14 +68,17 @@ TextEncoder::TextEncoder(const Loader& loader, const KokoroConfig& c)
   }
 }
 
-Array TextEncoder::operator()(const Array& ids) const {
-  constexpr double kEps = 1e-5;
-  Array x = embedding(table_, ids).expand_dims(0);  // [1, steps, hidden]
+void TextEncoder::operator()(const Array& ids, const Array& out) const {
+  Temporaries room("TextEncoder");
+  const Array x = room.empty({1, ids.shape(0), out.shape(1)}, out.dtype(), out.device());
+  embedding(table_, ids.expand_dims(0), &x);
   for (const Layer& layer : layers_) {
-    const Array y = layer.conv(x.permute({0, 2, 1})).permute({0, 2, 1});
-    x = leaky_relu(layernorm(y, layer.gamma, layer.beta, kEps), kSlope);
+    Temporaries inner("TextEncoder");
+    const Array y = layer.conv(x.permute({0, 2, 1}), inner).permute({0, 2, 1});
+    layernorm(y, layer.gamma, layer.beta, kEps, &x);
+    leaky_relu(x, kSlope, &x);
   }
-  return lstm_(x).squeeze(0);
+  lstm_.into(x, out.expand_dims(0), room);
 }
 
 Prosody::Prosody(Loader& loader, const KokoroConfig& c) {
@@ -92,24 +105,31 @@ Prosody::Prosody(Loader& loader, const KokoroConfig& c) {
   table_ = loader.styles(c.style_dim);
 }
 
-Array Prosody::encode(const Array& encoded, const Array& style, const Array& styles) const {
-  Array x = beside(encoded, style);
-  for (const Layer& layer : layers_)
-    x = beside(adapt_steps(layer.lstm(x.expand_dims(0)), styles, layer.norm).squeeze(0), style);
-  return x;
+void Prosody::encode(const Array& encoded, const Array& style, const Array& styles, const Array& d) const {
+  const int64_t hidden = encoded.shape(1);
+  const Array x = d.narrow(1, 0, hidden);
+  copy_into(x, encoded);
+  copy_into(d.narrow(1, hidden, style.shape(1)), style);
+  for (const Layer& layer : layers_) {
+    Temporaries room("Prosody");
+    const Array y = layer.lstm(d.expand_dims(0), room), to = x.expand_dims(0);
+    adaln(y, layer.norm.gamma(styles), layer.norm.beta(styles), kEps, &to);
+  }
 }
 
-Array Prosody::durations(const Array& d) const {
-  const Array logits = duration_(lstm_(d.expand_dims(0)).squeeze(0));
-  return sum(sigmoid(astype(logits, DType::float32)), Dims{1});
+void Prosody::durations(const Array& d, const Array& out) const {
+  Temporaries room("Prosody");
+  const Array chances = astype(duration_(lstm_(d.expand_dims(0), room).squeeze(0), room), DType::float32, room);
+  sigmoid(chances, &chances);
+  sum(chances, Dims{1}, false, {}, &out);
 }
 
-Prosody::Curves Prosody::curves(const Array& d, const Array& styles) const {
-  const Array shared = shared_(d.expand_dims(0)).permute({0, 2, 1});
+Prosody::Curves Prosody::curves(const Array& d, const Array& styles, Temporaries& room) const {
+  const Array shared = shared_(d.expand_dims(0), room).permute({0, 2, 1});
   const auto run = [&](const std::vector<AdainBlock>& blocks, const Conv& out) {
     Array x = shared;
-    for (const AdainBlock& block : blocks) x = block(x, styles);
-    return out(x);
+    for (const AdainBlock& block : blocks) x = block(x, styles, room);
+    return out(x, room);
   };
   return {run(f0_, f0_out_), run(energy_, energy_out_)};
 }

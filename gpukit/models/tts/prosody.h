@@ -13,7 +13,7 @@ class AdainBlock {
  public:
   AdainBlock(Loader& loader, const std::string& name, int64_t in, int64_t out, bool upsample = false);
   /// [1, in, steps] -> [1, out, steps or 2 steps].
-  Array operator()(const Array& x, const Array& styles) const;
+  Array operator()(const Array& x, const Array& styles, Temporaries& room) const;
 
  private:
   StyleSlot norm1_, norm2_;
@@ -24,8 +24,8 @@ class AdainBlock {
 class TextEncoder {
  public:
   TextEncoder(const Loader& loader, const KokoroConfig& config);
-  /// ids int32 [steps] -> [steps, hidden].
-  Array operator()(const Array& ids) const;
+  /// ids int32 [steps] -> out [steps, hidden].
+  void operator()(const Array& ids, const Array& out) const;
 
  private:
   struct Layer {
@@ -45,13 +45,14 @@ class Prosody {
     Array f0, energy;  // [1, 1, 2 frames], f0 in Hz
   };
   /// style [1, style_dim] -> what the other calls take.
-  Array styles(const Array& style) const { return table_(style); }
+  void styles(const Array& style, const Array& out) const { table_.projection.into(style, out); }
+  int64_t num_styles() const { return table_.projection.weight.rows(); }
   /// encoded [steps, hidden] and the style -> d [steps, hidden + style_dim].
-  Array encode(const Array& encoded, const Array& style, const Array& styles) const;
+  void encode(const Array& encoded, const Array& style, const Array& styles, const Array& d) const;
   /// d -> frames of each step before speed and rounding, float32 [steps].
-  Array durations(const Array& d) const;
+  void durations(const Array& d, const Array& out) const;
   /// d at each frame, [frames, hidden + style_dim] -> the curves.
-  Curves curves(const Array& d, const Array& styles) const;
+  Curves curves(const Array& d, const Array& styles, Temporaries& room) const;
 
  private:
   struct Layer {

@@ -58,6 +58,8 @@ Array Temporaries::empty(const Dims& shape, DType dtype, Device device) {
   return pieces_.back()->take(shape, dtype);
 }
 
+void reserve_workspace(const char* op, Device device, int64_t bytes) { const CallWorkspace made(op, device, bytes); }
+
 Array counted_workspace(const char* op, Device device) {
   constexpr auto kBytes = static_cast<int64_t>(runtime::kCountedBytes);
   return Array(named(op, kBytes, [&] { return runtime::counted_workspace(device); }), DType::uint8, {kBytes}, {1}, 0);

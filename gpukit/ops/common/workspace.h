@@ -47,6 +47,10 @@ class Temporaries {
   std::vector<std::unique_ptr<CallWorkspace>> pieces_;
 };
 
+/// Makes the workspace of the current stream, or of the running capture, hold `bytes`: pieces that are taken one by one
+/// outgrow block after block, and hold each. Throws OutOfMemoryError naming `op`.
+void reserve_workspace(const char* op, Device device, int64_t bytes);
+
 /// runtime::kCountedBytes as uint8, whose first runtime::kCounterBytes are 0 and left 0. Throws OutOfMemoryError naming
 /// `op`.
 Array counted_workspace(const char* op, Device device);

@@ -1141,6 +1141,11 @@ def conv2d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stri
     conv1d over two axes: [batch, channels, height, width] with weight [out channels, channels / groups, rows, columns]; stride, padding and dilation are one integer or a pair.
     """
 
+def lay_out_conv_weight(weight: GPUArray, transposed: bool = False) -> GPUArray:
+    """
+    The same weight where the tensor cores read it as it lies; calls of float16 and bfloat16 pack any other one first, each time. transposed: of conv_transpose1d.
+    """
+
 def explain_conv1d(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, stride: SupportsIndex = 1, padding: SupportsIndex = 0, *, dilation: SupportsIndex = 1, groups: SupportsIndex = 1, activation: str | None = None, slope: float = 0.01, use_tf32: bool | None = None) -> str:
     """
     What conv1d does for such arrays, in one line: the kernel, its tiles and its grid.
@@ -2107,6 +2112,16 @@ def instance_norm(input: GPUArray, gamma: GPUArray | None = None, beta: GPUArray
 def adain(input: GPUArray, gamma: GPUArray, beta: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
     """
     instance_norm(x) * (1 + gamma) + beta; gamma and beta are [batch, channels].
+    """
+
+def adain_leaky_relu(input: GPUArray, gamma: GPUArray, beta: GPUArray, slope: float = 0.01, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    leaky_relu(adain(input, gamma, beta), slope) in one pass, rounded once.
+    """
+
+def adain_snake(input: GPUArray, gamma: GPUArray, beta: GPUArray, alpha: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:
+    """
+    snake(adain(input, gamma, beta), alpha) in one pass, rounded once; alpha is [channels].
     """
 
 def adaln(input: GPUArray, scale: GPUArray, shift: GPUArray, eps: float = 1e-05, *, out: GPUArray | None = None) -> GPUArray:

@@ -23,6 +23,13 @@ class Vocabulary:
 def read_config(text: str) -> str:
     """The JSON text of a config with every member; strict."""
 
+class ReadText:
+    """What the networks know of a text before they speak."""
+
+    @property
+    def durations(self) -> pygpukit._core.GPUArray:
+        """float32 [steps]: frames of each id, pads included, at speed 1."""
+
 class Kokoro:
     """The networks of a Kokoro checkpoint, on one device in one dtype."""
 
@@ -45,6 +52,16 @@ class Kokoro:
     def say(self, ids: Sequence[int], style: Sequence[float], speed: float = 1.0, seed: int | None = None) -> tuple[pygpukit._core.GPUArray, list[Any], list[Any], dict[str, Any]]:
         """
         (audio, frames, frames before rounding, what the networks hand on) of ids without pads.
+        """
+
+    def read(self, ids: pygpukit._core.GPUArray, style: pygpukit._core.GPUArray, out: ReadText | None = None) -> ReadText:
+        """
+        The first half of say(), which a graph can capture with `out`: ids are int32 [steps] with a pad at both ends, style is [1, 256] in dtype.
+        """
+
+    def speak(self, text: ReadText, steps_of_frames: pygpukit._core.GPUArray, style: pygpukit._core.GPUArray, seed: int | None = None, *, out: pygpukit._core.GPUArray | None = None) -> pygpukit._core.GPUArray:
+        """
+        The second half, from the step that each frame is of, int32 [frames]: float32 samples.
         """
 
     def decode(self, text: pygpukit._core.GPUArray, f0: pygpukit._core.GPUArray, energy: pygpukit._core.GPUArray, style: pygpukit._core.GPUArray) -> pygpukit._core.GPUArray:
