@@ -114,6 +114,11 @@ def test_halves_are_checked(device, folder, style):
         model.speak(text, steps, styles, out=gp.zeros(239))
     with pytest.raises(TypeError, match="steps_of_frames must have dtype int32"):
         model.speak(text, steps.astype("float32"), styles)
+    with pytest.raises(ValueError, match="steps_of_frames must have at least one frame, got none"):
+        model.speak(text, steps[:0], styles)
+    with pytest.raises(IndexError, match="index 9 is out of range for an axis of size 9"):
+        model.speak(text, steps + 9, styles)
+        gp.synchronize()
 
 
 def test_several_at_once_are_as_alone(device, folder, style):

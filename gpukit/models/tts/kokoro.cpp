@@ -180,6 +180,7 @@ void Kokoro::speak(const ReadText& text, const Array& steps_of_frames, const Arr
   const Networks& net = *networks_;
   check_dtype(kOp, "steps_of_frames", steps_of_frames, DType::int32);
   check_ndim(kOp, "steps_of_frames", steps_of_frames, 1);
+  if (steps_of_frames.size() == 0) throw ShapeError(kOp, "steps_of_frames", "have at least one frame", "none");
   check_dtype(kOp, "style", style, dtype());
   check_shape(kOp, "style", style, {1, kStyleWidth});
   const int64_t frames = steps_of_frames.shape(0), points = 2 * frames;
