@@ -58,6 +58,21 @@ def median_ms(call: Callable[[], object], repeats: int = REPEATS) -> float:
     return statistics.median(times)
 
 
+def captured(gp: Any, networks: Any, ids: list[int], style: list[float], speed: float) -> Any:
+    """A graph of both halves of the networks, with the durations of these ids."""
+    frames = networks.say(ids, style, speed)[1]
+    given = gp.from_numpy(np.array([0, *ids, 0], np.int32))
+    styles = gp.from_numpy(np.array([style], np.float32)).astype(networks.dtype)
+    steps = gp.from_numpy(np.repeat(np.arange(len(frames), dtype=np.int32), frames))
+    text = networks.read(given, styles)
+    samples = networks.speak(text, steps, styles, 0)
+    graph = gp.CudaGraph()
+    with graph.capture():
+        networks.read(given, styles, out=text)
+        networks.speak(text, steps, styles, 0, out=samples)
+    return graph
+
+
 def measure_tts(gp: Any, torch: Any, report: Any) -> None:
     """From ids to samples that are ready on the device; the first sound from text to samples on the host.
 
@@ -92,6 +107,13 @@ def measure_tts(gp: Any, torch: Any, report: Any) -> None:
     seconds = a.size / 24000
     report.add("tts_10s_ms", ms * SECONDS / seconds, seconds=seconds, speed=speed, dtype="float16")
     report.add("tts_vs_torch", torch_ms / ms, ms=ms, torch_ms=torch_ms)
+    graph = captured(gp, networks, ids, style, speed)
+
+    def replay() -> None:
+        graph.replay()
+        gp.synchronize()
+
+    report.add("tts_10s_graph_ms", median_ms(replay) * SECONDS / seconds, launches=graph.num_nodes)
     report.add("tts_first_sound_ms", median_ms(lambda: next(model.generate_stream(TEXT)).to_numpy()))
 
     many, styles = [ids[: len(ids) - 2 * i] for i in range(SENTENCES)], [style] * SENTENCES
