@@ -140,12 +140,9 @@ void Kokoro::check(const Request& r) const {
 ReadText Kokoro::room_for_text(int64_t steps) const {
   const KokoroConfig& c = config();
   const auto empty = [&](const Dims& shape) { return Array::empty(shape, dtype(), device()); };
-  return {empty({steps, c.plbert_hidden_size}),
-          empty({steps, c.hidden_dim}),
-          empty({steps, c.hidden_dim + c.style_dim}),
-          empty({steps, c.hidden_dim}),
-          empty({1, networks_->prosody.num_styles()}),
-          Array::empty({steps}, DType::float32, device())};
+  return {empty({steps, c.plbert_hidden_size}),        empty({steps, c.hidden_dim}),
+          empty({steps, c.hidden_dim + c.style_dim}),  empty({steps, c.hidden_dim}),
+          empty({1, networks_->prosody.num_styles()}), Array::empty({steps}, DType::float32, device())};
 }
 
 Array Kokoro::room_for_audio(int64_t frames) const {
@@ -203,7 +200,13 @@ void Kokoro::speak(const ReadText& text, const Array& steps_of_frames, const Arr
   net.decoder.generator()(features.decoded, f0, styles, noise, audio);
   if (stages == nullptr) return;
   const Array energy = astype(curves.energy, DType::float32).reshape_view({points});
-  *stages = {text.bert, text.encoded, text.d, copy(f0), copy(energy), text.text, copy(features.encoded.squeeze(0)),
+  *stages = {text.bert,
+             text.encoded,
+             text.d,
+             copy(f0),
+             copy(energy),
+             text.text,
+             copy(features.encoded.squeeze(0)),
              copy(features.decoded.squeeze(0))};
 }
 

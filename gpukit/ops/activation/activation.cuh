@@ -86,9 +86,7 @@ struct Snake {
   using B = T;
   using Out = T;
   static constexpr int kCost = 2;
-  static GPUKIT_DEVICE T apply(T x, T alpha, const MapArgs&) {
-    return store<T>(snake_of(load(x), load(alpha)));
-  }
+  static GPUKIT_DEVICE T apply(T x, T alpha, const MapArgs&) { return store<T>(snake_of(load(x), load(alpha))); }
   GPUKIT_ITSELF(Snake)
 };
 

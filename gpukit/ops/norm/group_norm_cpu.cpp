@@ -84,8 +84,7 @@ void normalize(const GroupNormParams& p, const Arrays<T>& a, int64_t norm, doubl
     for (int64_t first = 0; first < p.length; first += kChunk) {
       const int64_t count = std::min(kChunk, p.length - first);
       if (alpha != nullptr)
-        for (int64_t k = 0; k < count; ++k)
-          alphas[k] = load(alpha[c * p.alpha.channel + (first + k) * p.alpha.step]);
+        for (int64_t k = 0; k < count; ++k) alphas[k] = load(alpha[c * p.alpha.channel + (first + k) * p.alpha.step]);
       if (dense)
         for (int64_t k = 0; k < count; ++k) v[k] = (load(from[first + k]) - mean) * scale * w + b;
       else
