@@ -3,7 +3,8 @@
 // dtypes: float32, float64, complex64, complex128; others throw DTypeError. The CPU computes in double precision, a GPU
 // in the precision of the input. Every sum has one order, so that a matrix's result does not depend on the others.
 //
-// Nothing is raised for values: what has no answer is NaN in every element of that matrix's results, on every device.
+// Nothing is raised for values: what has no answer is NaN in every element of that matrix's results, but below the
+// diagonal of R, on every device.
 // That is cholesky of a matrix that is not positive definite, solve and inv of one with a pivot of exactly 0, and any
 // factorisation of a matrix with NaN or infinity. All throw ShapeError, DTypeError, DeviceError.
 #pragma once

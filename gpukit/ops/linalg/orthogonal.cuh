@@ -1,6 +1,6 @@
 // Orthogonal factorisations of one small or middling matrix by a team of threads (see factor.cuh): QR by Householder's
 // reflections, eigenvalues and singular values by Jacobi's rotations of disjoint pairs. A matrix with an element that
-// is not finite has NaN in every result.
+// is not finite has NaN in every result, but for the zeros below R's diagonal.
 #pragma once
 #include "gpukit/ops/linalg/factor.cuh"
 
@@ -115,7 +115,9 @@ GPUKIT_DEVICE void qr_matrix(Team t, T* q, T* r, const T* x, W* a, const FactorP
   Real<W> scale;
   if (!bring_in_range(t, a, m, n, row, scale)) {
     fill(t, q, m * k, not_a_number<T>());
-    fill(t, r, k * n, not_a_number<T>());
+    for (int64_t i = t.row(); i < k; i += t.rows())
+      for (int64_t j = t.col(); j < n; j += t.cols())
+        r[i * n + j] = j < i ? convert<T>(of_real<W>(0)) : not_a_number<T>();
     return;
   }
   triangulate(t, a, m, n, tau, row);
