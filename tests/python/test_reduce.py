@@ -126,6 +126,13 @@ def test_variance_of_too_few(device):
     assert gp.var(gp.ones((1,))).item() == 0
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_variance_of_one_value_that_is_not_finite(device, dtype):
+    x = upload(np.array([[np.nan], [np.inf], [-np.inf], [7]]), dtype)
+    for op in (gp.var, gp.std):
+        np.testing.assert_array_equal(download(op(x, axis=1)), [np.nan, np.nan, np.nan, 0])
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
 @pytest.mark.parametrize("size", [1, 33, 1025, 70001])
 def test_ties_give_the_first_index(device, dtype, size):

@@ -136,7 +136,9 @@ struct Variance {
     return {Real(kLeaf), mean[side][0], m2[side][0]};
   }
   void finish(void* out, int64_t at, Acc v) const {
-    double value = static_cast<double>(v.m2) / divisor;
+    // Of one value, which no merge has compared with another: NaN unless it is finite.
+    const Real m2 = v.count == Real(1) ? v.mean - v.mean : v.m2;
+    double value = static_cast<double>(m2) / divisor;
     if (root) value = std::sqrt(value);
     if constexpr (kExact<T>)
       static_cast<double*>(out)[at] = value;

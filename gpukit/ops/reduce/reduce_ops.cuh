@@ -264,7 +264,9 @@ struct Variance {
   }
   static GPUKIT_DEVICE void finish(void* out, int64_t at, Acc a, const ReduceParams& p) {
     double divisor = static_cast<double>(p.length) - p.correction;
-    double v = static_cast<double>(a.m2) / (divisor > 0 ? divisor : 0.0);
+    // Of one value, which no merge has compared with another: NaN unless it is finite.
+    const Real m2 = a.count == Real(1) ? a.mean - a.mean : a.m2;
+    double v = static_cast<double>(m2) / (divisor > 0 ? divisor : 0.0);
     if (p.mean) v = sqrt(v);
     if constexpr (Accumulate<T>::kExact)
       static_cast<double*>(out)[at] = v;
