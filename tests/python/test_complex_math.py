@@ -93,6 +93,18 @@ def test_far_from_zero(device):
         np.testing.assert_allclose(got.imag, expected.imag, rtol=1e-14, atol=1e-310, err_msg=name)
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_quotients_of_the_smallest_numbers(device, dtype):
+    least = float(np.finfo(dtype).smallest_subnormal)
+    parts = [sign * n * least for n in (0, 8, 2**20) for sign in (1, -1)]
+    below = np.array([complex(re, im) for re in parts for im in parts if re or im], dtype)
+    above = np.roll(below, 7)
+    larger = above.astype("complex128") * 2.0**400, below.astype("complex128") * 2.0**400
+    got = (gp.asarray(above) / gp.asarray(below)).to_numpy()
+    np.testing.assert_allclose(got, larger[0] / larger[1], rtol=1e-3)  # few digits are left
+    assert complex((gp.asarray(below[:1], dtype=dtype) / gp.asarray(below[:1], dtype=dtype)).item()) == 1
+
+
 def test_powers(device):
     base = gp.asarray([0, 0, 0, 1j, -2 + 1j], dtype="complex128")
     exponent = gp.asarray([0, 2, -1, 2, -3], dtype="complex128")

@@ -136,12 +136,12 @@ struct Divide {
       if (abs_of(b.re) >= abs_of(b.im)) {
         if (b.re == R(0) && b.im == R(0)) return {a.re / abs_of(b.re), a.im / abs_of(b.re)};
         const R ratio = b.im / b.re;
-        const R scale = R(1) / (b.re + b.im * ratio);
-        return {(a.re + a.im * ratio) * scale, (a.im - a.re * ratio) * scale};
+        const R below = b.re + b.im * ratio;
+        return {(a.re + a.im * ratio) / below, (a.im - a.re * ratio) / below};
       }
       const R ratio = b.re / b.im;
-      const R scale = R(1) / (b.im + b.re * ratio);
-      return {(a.re * ratio + a.im) * scale, (a.im * ratio - a.re) * scale};
+      const R below = b.im + b.re * ratio;
+      return {(a.re * ratio + a.im) / below, (a.im * ratio - a.re) / below};
     } else {
       return a / b;
     }
