@@ -98,6 +98,28 @@ def test_linspace(device, num, endpoint):
     assert gp.linspace(0, 1).shape == (50,)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [(0, 2**64 - 1, 2**62), (2**63, 2**64 - 1, 2**61 + 1), (2**64 - 1, 2**63 - 5, -(2**60)), (2**63 - 1, 2**63 + 2),
+     (3, 2**64 - 1, 2**63 + 7), (2**63, 0, -(2**63)), (2**63, 2**63), (2**64 - 1, 5)],
+)  # fmt: skip
+def test_arange_of_the_largest_integers(device, given):
+    got = gp.arange(*given, dtype="uint64")
+    assert got.dtype == gp.uint64 and got.tolist() == list(range(*given))
+
+
+def test_arange_keeps_to_its_dtype(device):
+    beyond = [((2**63, 2**63 + 3), None), ((0, 2**63 + 1, 2**63), "int64"), ((1, 2**64 - 1, 2**62), "uint8")]
+    for given, dtype in beyond:
+        with pytest.raises(ValueError, match="arange: value must be in"):
+            gp.arange(*given, dtype=dtype)
+    with pytest.raises(ValueError, match="arange: start must not be negative beside"):
+        gp.arange(-1, 2**63, dtype="uint64")
+    with pytest.raises(ValueError, match="arange: stop must not be negative beside"):
+        gp.arange(2**63, -1, -(2**62), dtype="uint64")
+    assert gp.arange(0, 2**63, 2**61, dtype="float64").tolist() == [0, 2.0**61, 2.0**62, 3 * 2.0**61]
+
+
 def test_errors(device):
     with pytest.raises(ValueError, match="zeros: shape must have no negative"):
         gp.zeros((2, -1))

@@ -46,21 +46,32 @@ Array allocate_like(const char* op, const Array& other, std::optional<DType> dty
 
 bool is_whole(const Scalar& s) { return s.kind == ScalarKind::boolean || s.kind == ScalarKind::integer; }
 
-void check_fits_int64(const char* argument, const Scalar& s) {
-  if (s.is_unsigned_above)
-    throw ArgumentError("arange", argument, "be below 2^63", std::to_string(static_cast<uint64_t>(s.integer)));
+void check_real(const char* argument, const Scalar& s) {
   if (s.kind == ScalarKind::complex) throw ArgumentError("arange", argument, "be a real number", "a complex one");
   if (!std::isfinite(s.real)) throw ArgumentError("arange", argument, "be finite", std::to_string(s.real));
 }
 
 [[noreturn]] void too_long() { throw ShapeError("arange: the sequence must have less than 2^63 elements"); }
 
-int64_t whole_count(int64_t start, int64_t stop, int64_t step) {
-  if (step > 0 ? start >= stop : start <= stop) return 0;
-  // Differences of int64 always fit uint64; the step's magnitude too.
-  const uint64_t span = step > 0 ? static_cast<uint64_t>(stop) - static_cast<uint64_t>(start)
-                                 : static_cast<uint64_t>(start) - static_cast<uint64_t>(stop);
-  const uint64_t size = step > 0 ? static_cast<uint64_t>(step) : uint64_t{0} - static_cast<uint64_t>(step);
+bool is_negative(const Scalar& s) { return s.integer < 0 && !s.is_unsigned_above; }
+
+/// Of integers up to 2^64 - 1.
+bool is_less(const Scalar& a, const Scalar& b) {
+  return a.is_unsigned_above == b.is_unsigned_above ? a.integer < b.integer : b.is_unsigned_above;
+}
+
+int64_t whole_count(const Scalar& start, const Scalar& stop, const Scalar& step) {
+  if (start.is_unsigned_above || stop.is_unsigned_above)
+    for (const Scalar* s : {&start, &stop})
+      if (is_negative(*s))
+        throw ArgumentError("arange", s == &start ? "start" : "stop", "not be negative beside 2^63 and more",
+                            std::to_string(s->integer));
+  const bool down = is_negative(step);
+  const Scalar &low = down ? stop : start, &high = down ? start : stop;
+  if (!is_less(low, high)) return 0;
+  // The differences that are left always fit uint64; the step's magnitude too.
+  const uint64_t span = static_cast<uint64_t>(high.integer) - static_cast<uint64_t>(low.integer);
+  const uint64_t size = down ? uint64_t{0} - static_cast<uint64_t>(step.integer) : static_cast<uint64_t>(step.integer);
   const uint64_t count = (span - 1) / size + 1;
   if (count > INT64_MAX) too_long();
   return static_cast<int64_t>(count);
@@ -131,23 +142,24 @@ Array eye(int64_t n_rows, std::optional<int64_t> n_cols, int64_t k, DType dtype,
 
 Array arange(const Scalar& start, const Scalar& stop, const Scalar& step, std::optional<DType> dtype,
              std::optional<Device> device) {
-  check_fits_int64("start", start);
-  check_fits_int64("stop", stop);
-  check_fits_int64("step", step);
+  check_real("start", start);
+  check_real("stop", stop);
+  check_real("step", step);
   const bool whole = is_whole(start) && is_whole(stop) && is_whole(step);
   const DType chosen = dtype ? *dtype : whole ? DType::int64 : DType::float32;
   if (!is_integer(chosen) && !is_floating(chosen))
     throw DTypeError("arange", "dtype", "be an integer or float dtype", name(chosen));
   if (step.real == 0) throw ArgumentError("arange", "step", "not be zero", "0");
 
-  const int64_t count =
-      whole ? whole_count(start.integer, stop.integer, step.integer) : real_count(start.real, stop.real, step.real);
+  const int64_t count = whole ? whole_count(start, stop, step) : real_count(start.real, stop.real, step.real);
   if (whole && is_integer(chosen)) {
     if (count > 0) {
       to_element("arange", start, chosen);
       // The last element lies between start and stop; only the product on the way to it may wrap around.
       const uint64_t distance = static_cast<uint64_t>(count - 1) * static_cast<uint64_t>(step.integer);
-      to_element("arange", Scalar(static_cast<int64_t>(static_cast<uint64_t>(start.integer) + distance)), chosen);
+      const uint64_t last = static_cast<uint64_t>(start.integer) + distance;
+      const bool above = start.is_unsigned_above || stop.is_unsigned_above;
+      to_element("arange", above ? Scalar::from_unsigned(last) : Scalar(static_cast<int64_t>(last)), chosen);
     }
     Array out = allocate("arange", {count}, chosen, device);
     sequence(out, start.integer, step.integer);

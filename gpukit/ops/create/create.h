@@ -30,7 +30,7 @@ Array full_like(const Array& other, const Scalar& value, std::optional<DType> dt
 Array eye(int64_t n_rows, std::optional<int64_t> n_cols = {}, int64_t k = 0, DType dtype = DType::float32,
           std::optional<Device> device = {});
 
-/// start, start + step, ... below stop (above it for a negative step). Element i is start + i * step, in int64 when all
+/// start, start + step, ... below stop (above it for a negative step). Element i is start + i * step, exact when all
 /// three and the dtype are integers, else in float64 and rounded (for integers: truncated) once.
 /// Without a dtype: int64 for integers, float32 otherwise. Throws ArgumentError for step 0, values that are not finite,
 /// or an element the dtype cannot hold; DTypeError for a dtype that is neither integer nor float.
