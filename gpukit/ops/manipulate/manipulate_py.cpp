@@ -13,6 +13,7 @@ namespace gpukit::python {
 namespace {
 
 using ArrayList = nb::typed<nb::list, Array>;
+using ArrayTuple = nb::typed<nb::tuple, Array, nb::ellipsis>;
 
 /// A list, tuple or other iterable of GPUArrays.
 std::vector<Array> to_arrays(const char* op, nb::handle values) {
@@ -186,7 +187,10 @@ void bind_views(nb::module_& m) {
   m.def("split", &split_py, "x"_a, "indices_or_sections"_a, "axis"_a = 0,
         "Views of equal parts, or of parts ending before each index.");
   m.def(
-      "unstack", [](const ArrayObject& x, int64_t axis) { return to_list(unstack(to_array("unstack", "x", x), axis)); },
+      "unstack",
+      [](const ArrayObject& x, int64_t axis) -> ArrayTuple {
+        return nb::tuple(to_list(unstack(to_array("unstack", "x", x), axis)));
+      },
       "x"_a, nb::kw_only(), "axis"_a = 0, "Views of the slices along an axis.");
   m.def("reshape", &reshape_py, "x"_a, "shape"_a, nb::kw_only(), "copy"_a = nb::none(),
         "x in another shape, one size of which may be -1: a view where the strides allow it, else a copy.");

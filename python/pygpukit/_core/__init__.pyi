@@ -1921,7 +1921,7 @@ def linear_bias_gelu(input: GPUArray, weight: GPUArray, bias: GPUArray, *, out: 
 def matmul(a: GPUArray, b: GPUArray, *, out: GPUArray | None = None, use_tf32: bool | None = None, precision: str | None = None, out_dtype: pygpukit.typing.DTypeLike | None = None, kernel: str | None = None) -> GPUArray:
     """
     a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for float32 only.
-    out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).
+    out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (int8 sums wrap around).
     kernel='wgmma', 'mma', 'simt', 'gemv' or 'cublaslt' insists on one kind of kernel of a GPU; see explain_matmul.
     """
 
