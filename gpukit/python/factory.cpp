@@ -1,10 +1,13 @@
 // Arrays from NumPy and from whatever else holds numbers.
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/manipulate/manipulate.h"
 #include "gpukit/python/interop.h"
 #include "gpukit/python/state.h"
 
@@ -81,6 +84,24 @@ ArrayObject from_sequence(nb::handle obj, std::optional<DType> dtype, DeviceArg 
   return convert(upload(host, to_device(device)), wanted, false);
 }
 
+bool is_list(nb::handle obj) { return PyList_Check(obj.ptr()) || PyTuple_Check(obj.ptr()); }
+
+/// Whether a list or tuple, or one of `depth` levels in it, has a GPUArray.
+bool holds_arrays(nb::handle obj, int depth = kMaxRank) {
+  if (depth == 0 || !is_list(obj)) return false;
+  PyObject** items = PySequence_Fast_ITEMS(obj.ptr());
+  return std::any_of(items, items + PySequence_Fast_GET_SIZE(obj.ptr()),
+                     [&](PyObject* item) { return try_array(item) != nullptr || holds_arrays(item, depth - 1); });
+}
+
+Array stack_nested(nb::handle obj, int depth = kMaxRank) {
+  if (!is_list(obj)) return to_array("asarray", "what lies beside a GPUArray", obj);
+  if (depth == 0) throw ShapeError("asarray: lists of arrays may be nested 8 deep");
+  std::vector<Array> parts;
+  for (nb::handle item : nb::borrow<nb::sequence>(obj)) parts.push_back(stack_nested(item, depth - 1));
+  return in_scope([&] { return stack(parts); });
+}
+
 nb::object asarray(nb::handle obj, DTypeArg dtype, DeviceArg device, BoolArg copy_wanted) {
   std::optional<DType> wanted = to_optional_dtype(dtype);
   const std::optional<bool> copies = to_optional_bool(copy_wanted);
@@ -91,6 +112,10 @@ nb::object asarray(nb::handle obj, DTypeArg dtype, DeviceArg device, BoolArg cop
     if (copies == false) throw ArgumentError("asarray: copy=False forbids the change of dtype or device asked for");
     Array moved = in_scope([&] { return where == own->device() ? *own : to_device(contiguous(*own), where); });
     return convert(std::move(moved), wanted, copies == true && where == own->device());
+  }
+  if (holds_arrays(obj)) {
+    if (copies == false) throw ArgumentError("asarray: copy=False forbids stacking arrays");
+    return asarray(wrap(stack_nested(obj)), dtype, device, nb::none());
   }
   if (is_numpy_array(obj) || is_numpy_scalar(obj) || PySequence_Check(obj.ptr()) || PyNumber_Check(obj.ptr())) {
     bool shareable = is_numpy_array(obj) && to_device(device).kind == DeviceKind::cpu;
@@ -133,8 +158,9 @@ void bind_factory(nb::module_& m) {
         nb::sig("def asarray(obj: object, dtype: pygpukit.typing.DTypeLike | None = None, "
                 "device: pygpukit.typing.DeviceLike | None = None, "
                 "copy: bool | None = None) -> GPUArray"),
-        "An array from an array, a NumPy array, numbers, nested lists, or any object with __dlpack__ or "
-        "__cuda_array_interface__. The memory of such objects is shared, NumPy's is copied. Python floats become "
+        "An array from an array, a NumPy array, numbers, nested lists of numbers or of arrays, or any object with "
+        "__dlpack__ or __cuda_array_interface__. The memory of such objects is shared, NumPy's is copied. Python "
+        "floats become "
         "float32.");
 }
 

@@ -48,8 +48,9 @@ def test_constants():
 def test_namespace_of_an_array(device):
     x = gp.ones(3)
     assert x.__array_namespace__() is gp
-    assert x.__array_namespace__(api_version="2024.12") is gp
-    with pytest.raises(ValueError, match="api_version must be 2024.12"):
+    for version in ("2021.12", "2022.12", "2023.12", gp.__array_api_version__):
+        assert x.__array_namespace__(api_version=version) is gp
+    with pytest.raises(ValueError, match="api_version must be 2021.12, 2022.12, 2023.12 or 2024.12, got '1999.01'"):
         x.__array_namespace__(api_version="1999.01")
     assert x.to_device(x.device) is x
     with pytest.raises(ValueError, match="stream must be None"):

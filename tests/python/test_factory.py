@@ -86,6 +86,25 @@ def test_asarray_of_an_array(device):
         gp.asarray(x, dtype="int32", copy=False)
 
 
+def test_asarray_stacks_lists_of_arrays(device):
+    x = gp.arange(6).reshape(2, 3)
+    for given in ([x, x], (x, x), [list(gp.unstack(x)), gp.unstack(x)], [[[v for v in row] for row in x], x]):
+        got = gp.asarray(given)
+        assert got.dtype == gp.int64 and got.device == device and got.tolist() == [x.tolist()] * 2
+    got = gp.array((x[0, 0], gp.asarray(2.5)), dtype="float64", device="cpu")
+    assert got.tolist() == [0, 2.5] and got.dtype == gp.float64 and got.device == gp.device("cpu")
+    with pytest.raises(TypeError, match="what lies beside a GPUArray must be"):
+        gp.asarray([x[0, 0], 2.5])
+    with pytest.raises(ValueError, match="copy=False forbids stacking"):
+        gp.asarray([x, x], copy=False)
+    with pytest.raises(ValueError, match="stack"):
+        gp.asarray([x, x[0]])
+    endless = [x]
+    endless.append(endless)
+    with pytest.raises(ValueError, match="nested 8 deep"):
+        gp.asarray(endless)
+
+
 def test_asarray_copy_false_shares_numpy_memory():
     host = np.arange(4.0)
     x = gp.asarray(host, device="cpu", copy=False)

@@ -744,7 +744,7 @@ def array(obj: object, dtype: pygpukit.typing.DTypeLike | None = None, device: p
 
 def asarray(obj: object, dtype: pygpukit.typing.DTypeLike | None = None, device: pygpukit.typing.DeviceLike | None = None, copy: bool | None = None) -> GPUArray:
     """
-    An array from an array, a NumPy array, numbers, nested lists, or any object with __dlpack__ or __cuda_array_interface__. The memory of such objects is shared, NumPy's is copied. Python floats become float32.
+    An array from an array, a NumPy array, numbers, nested lists of numbers or of arrays, or any object with __dlpack__ or __cuda_array_interface__. The memory of such objects is shared, NumPy's is copied. Python floats become float32.
     """
 
 def get_memory_info(device: pygpukit.typing.DeviceLike | None = None) -> tuple[int, ...]:
