@@ -71,7 +71,7 @@ class Vendor:
         out, other = (c.gp.zeros(shape, dtype=out_dtype) for _ in range(2))
 
         def ours(kernel: str | None) -> list[Call]:
-            options = {"kernel": kernel, "use_tf32": True if tf32 else None}
+            options = {"kernel": kernel, "use_tf32": True if tf32 else None, "out_dtype": out_dtype}
             return [functools.partial(c.gp.matmul, a, b, out=out, **options) for a, b in pairs]
 
         def multiply(x: Any, y: Any, target: Any) -> Any:

@@ -27,7 +27,7 @@ SIZES = (1, 16, 24, 64, 100, 200, 520, 2048, 4104, 16896)
 ROWS = (1, 2, 8, 16, 17, 33, 64, 100, 300)
 OUTPUTS = {  # of a product of plain dtypes
     "float16": ("float16", "float32"), "bfloat16": ("bfloat16", "float32"), "tf32": ("float32",), "float32": ("float32",),
-    "float64": ("float64",), "int8": ("int32",), "bool": ("bool",), "int32": ("int32",), "int64": ("int64",),
+    "float64": ("float64",), "int8": ("int8", "int32"), "bool": ("bool",), "int32": ("int32",), "int64": ("int64",),
     "uint8": ("uint8",), "complex64": ("complex64",), "complex128": ("complex128",),
     "int16": ("int16",), "uint16": ("uint16",), "uint32": ("uint32",), "uint64": ("uint64",),
 }  # fmt: skip

@@ -1,5 +1,6 @@
 """Matrix products against NumPy in float64."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -96,9 +97,11 @@ def test_integers_wrap_around(device, rng, dtype):
     a = rng.integers(info.min, info.max, (33, 70), dtype, endpoint=True)
     b = rng.integers(info.min, info.max, (70, 31), dtype, endpoint=True)
     got = gp.matmul(gp.from_numpy(a), gp.from_numpy(b))
-    expected = "int32" if dtype == "int8" else dtype
-    assert got.dtype.name == expected
-    np.testing.assert_array_equal(got.to_numpy(), np.matmul(a.astype(expected), b.astype(expected)))
+    assert got.dtype.name == dtype
+    np.testing.assert_array_equal(got.to_numpy(), np.matmul(a, b))
+    x = gp.from_numpy(a[:, :33].copy())
+    x @= x
+    np.testing.assert_array_equal(x.to_numpy(), np.matmul(a[:, :33], a[:, :33]))
 
 
 def test_bool_and_complex(device, rng):
@@ -119,9 +122,10 @@ def test_dtypes_mix_and_widen(device, rng):
     assert wide.dtype is gp.float32
     np.testing.assert_array_equal(gp.matmul(h, h.T).to_numpy(), wide.to_numpy().astype(np.float16))
     i = gp.full((2, 2), 100, "int8")
-    assert gp.matmul(i, i).to_numpy().tolist() == [[20000, 20000], [20000, 20000]]
-    assert gp.matmul(i, i, out_dtype="int64").dtype is gp.int64
-    assert gp.matmul(i, i, out_dtype="int8").dtype is gp.int8
+    assert gp.matmul(i, i).tolist() == [[32, 32], [32, 32]]
+    for wide in (gp.int32, gp.int64):
+        got = gp.matmul(i, i, out_dtype=wide)
+        assert got.dtype is wide and got.tolist() == [[20000, 20000], [20000, 20000]]
     with pytest.raises(TypeError, match="out_dtype"):
         gp.matmul(f, f.T, out_dtype="float16")
 
@@ -371,8 +375,9 @@ def test_int8_is_exact(device, rng, size):
     m, k, n = size
     a, b = rng.integers(-128, 128, (m, k)).astype("int8"), rng.integers(-128, 128, (k, n)).astype("int8")
     x, y = gp.from_numpy(a), gp.from_numpy(b)
-    for right in (y, turned(y)):
-        assert np.array_equal(gp.matmul(x, right).to_numpy(), a.astype("int32") @ b.astype("int32"))
+    for right, out_dtype in itertools.product((y, turned(y)), ("int8", "int32")):
+        got = gp.matmul(x, right, out_dtype=out_dtype)
+        assert np.array_equal(got.to_numpy(), (a.astype("int32") @ b.astype("int32")).astype(out_dtype))
 
 
 @pytest.mark.gpu

@@ -40,7 +40,8 @@ class Tensor:
 
 
 def product(x, y, out=None):
-    return Tensor(gp.matmul(x.array, y.array, out=None if out is None else out.array))
+    into = {} if out is None else {"out": out.array, "out_dtype": out.array.dtype}
+    return Tensor(gp.matmul(x.array, y.array, **into))
 
 
 def scaled_product(x, y, scale_x, scale_y, out_dtype, use_fast_accum, out):

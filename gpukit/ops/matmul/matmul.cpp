@@ -50,7 +50,7 @@ DTypes choose_dtypes(const char* op, const Array& a, const Array& b, std::option
   check_arithmetic(op, "a", a);
   check_arithmetic(op, "b", b);
   const DType common = promote(op, a.dtype(), b.dtype());
-  if (!asked) return {common, common == DType::int8 ? DType::int32 : common};
+  if (!asked) return {common, common};
   if (*asked == common || *asked == matmul_wide_dtype(common)) return {common, *asked};
   if (is_storage_only(*asked) || promote(op, common, *asked) != *asked)
     throw DTypeError(op, "out_dtype", std::string("hold every ") + gpukit::name(common), gpukit::name(*asked));

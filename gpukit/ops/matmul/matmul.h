@@ -38,8 +38,8 @@ struct MatmulOptions {
 };
 
 /// a @ b. 1-D arrays are a row on the left and a column on the right; leading axes are batches and broadcast.
-/// Inputs of other dtypes are promoted; int8 @ int8 is int32. Throws ShapeError (0-d, inner dimensions, batches),
-/// DTypeError, DeviceError, and Error for tf32 with anything but float32.
+/// Inputs of other dtypes are promoted, and the result has their dtype; integers wrap around. Throws ShapeError (0-d,
+/// inner dimensions, batches), DTypeError, DeviceError, and Error for tf32 with anything but float32.
 Array matmul(const Array& a, const Array& b, const Array* out = nullptr, const MatmulOptions& options = {});
 
 /// How that product would be computed now, in one line: the kernel, its tiles and grid, and the order of the sums.

@@ -104,8 +104,10 @@ Plan make_plan(const Array& a, const Array& b, DType out, bool out_aligned, cons
       if (plan) return *plan;
     }
     if (wanted == MatmulKernel::wgmma)
-      refuse("wgmma", "sm_90 and float16, bfloat16, int8 or tf32 operands whose rows start at multiples of 16 bytes", a,
-             b);
+      refuse(
+          "wgmma",
+          "sm_90 and float16, bfloat16, tf32 or int8 (into int32) operands whose rows start at multiples of 16 bytes",
+          a, b);
   }
   if (may(MatmulKernel::mma)) {
     if (chip.sm_major >= 8 && !exact && gemm80_has(a.dtype(), out))

@@ -61,7 +61,8 @@ void bind_matmul(nb::module_& m) {
       "out_dtype"_a = nb::none(), "kernel"_a = nb::none(),
       "a @ b by NumPy's rules for every rank. float32 is exact; use_tf32=True (or precision='tf32') permits TF32, for "
       "float32 only.\n"
-      "out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (its default).\n"
+      "out_dtype may be wider than the inputs: float32 for float16 and bfloat16, int32 for int8 (int8 sums wrap "
+      "around).\n"
       "kernel='wgmma', 'mma', 'simt', 'gemv' or 'cublaslt' insists on one kind of kernel of a GPU; see "
       "explain_matmul.");
   m.def("_force_wgmma_tile", &cuda::force_gemm90_tile, "rows"_a, "columns"_a, "swapped"_a, "blocks"_a = 1,

@@ -1849,7 +1849,7 @@ def flip(x: GPUArray, axis: pygpukit.typing.AxisLike | None = None) -> GPUArray:
 def split(x: GPUArray, indices_or_sections: pygpukit.typing.Ints, axis: int = 0) -> list[GPUArray]:
     """Views of equal parts, or of parts ending before each index."""
 
-def unstack(x: GPUArray, *, axis: int = 0) -> list[GPUArray]:
+def unstack(x: GPUArray, *, axis: int = 0) -> tuple[GPUArray, ...]:
     """Views of the slices along an axis."""
 
 def reshape(x: GPUArray, shape: pygpukit.typing.ShapeLike, *, copy: bool | None = None) -> GPUArray:

@@ -58,15 +58,15 @@ struct Kernels {
     }
   }
 };
-const Kernels same_kernels("{T}", {DType::float16, DType::bfloat16});
+const Kernels same_kernels("{T}", {DType::float16, DType::bfloat16, DType::int8});
 const Kernels float_kernels("float", {DType::float32});
 const Kernels wide_float_kernels("float", {DType::float16, DType::bfloat16});
 const Kernels wide_integer_kernels("int", {DType::int8});
 
 const Kernels& kernels_of(DType input, DType out) {
   if (input == DType::float32) return float_kernels;
-  if (input == DType::int8) return wide_integer_kernels;
-  return input == out ? same_kernels : wide_float_kernels;
+  if (input == out) return same_kernels;
+  return input == DType::int8 ? wide_integer_kernels : wide_float_kernels;
 }
 
 /// Strides of axes of one are never stepped over, but addresses beyond them are formed: those must be aligned, too.
@@ -115,7 +115,7 @@ bool gemm80_has(DType input, DType out) {
     case DType::float16:
     case DType::bfloat16: return out == input || out == DType::float32;
     case DType::float32: return out == DType::float32;
-    case DType::int8: return out == DType::int32;
+    case DType::int8: return out == input || out == DType::int32;
     default: return false;
   }
 }

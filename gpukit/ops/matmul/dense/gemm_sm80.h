@@ -21,7 +21,7 @@ struct Gemm80Plan {
 };
 
 /// There are kernels for these dtypes: float16 and bfloat16, stored as they are or as float32, float32 (rounded to
-/// TF32) and int8, stored as int32.
+/// TF32) and int8, stored as itself or as int32.
 bool gemm80_has(DType input, DType out);
 
 /// `a_aligned`, `b_aligned`: the array starts at a multiple of 16 bytes. The choice is free: no tile and no layout

@@ -36,7 +36,8 @@ TEST(Gemm80, HasTheTypesOfTheTensorCores) {
   EXPECT_TRUE(gemm80_has(DType::float32, DType::float32));
   EXPECT_TRUE(gemm80_has(DType::int8, DType::int32));
   EXPECT_FALSE(gemm80_has(DType::float16, DType::bfloat16));
-  EXPECT_FALSE(gemm80_has(DType::int8, DType::int8));
+  EXPECT_TRUE(gemm80_has(DType::int8, DType::int8));
+  EXPECT_FALSE(gemm80_has(DType::int8, DType::int64));
   EXPECT_FALSE(gemm80_has(DType::float64, DType::float64));
   EXPECT_FALSE(gemm80_has(DType::int32, DType::int32));
 }
@@ -148,7 +149,8 @@ TEST(Gemm80, MatchesFloat64) {
             for (int64_t j = 0; j < c.n; ++j) {
               double sum = 0;
               for (int64_t k = 0; k < c.k; ++k) sum += x[i * c.k + k] * y[k * c.n + j];
-              expected[(i + 1) * (c.n + 3) + j + 2] = sum;
+              const bool wraps = out_dtype == DType::int8;
+              expected[(i + 1) * (c.n + 3) + j + 2] = wraps ? static_cast<int8_t>(static_cast<int64_t>(sum)) : sum;
             }
           // TF32 keeps 11 bits of each factor. Products of 16 bits are exact, but a step of 16 cuts what it adds.
           const double steps = 1 + static_cast<double>(c.k) / 16;
