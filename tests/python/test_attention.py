@@ -175,6 +175,24 @@ def test_hostile_values(device, rng):
     assert np.isinf(got[0, 40:]).all() and np.isfinite(got[0, :40]).all()
 
 
+def growing(rng, queries, keys, dtype):
+    """Scores whose maximum grows by less, about and more than a factor of 2^8 from tile to tile, by row."""
+    q, k, v = make(rng, (1, queries, 1, 16), (1, keys, 1, 16), (1, keys, 1, 16), dtype=dtype)
+    q[..., 0] = np.linspace(-4, 4, queries)[:, None]
+    k[..., 0] = np.arange(keys)[:, None] / 16
+    return [round_to(x, dtype) for x in (q, k, v)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_growing_scores(device, rng, dtype):
+    for queries in (3, 40):
+        q, k, v = growing(rng, queries, 700, dtype)
+        got, lse = gp.attention(*(upload(x, dtype) for x in (q, k, v)), return_lse=True)
+        expected, sums = reference(q[0], k[0], v[0])
+        check(got[0], expected, dtype)
+        np.testing.assert_allclose(lse[0].to_numpy(), sums, rtol=2e-6, atol=4e-6)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_layouts_and_out(device, rng, dtype):
     q, k, v = make(rng, (2, 70, 6, 24), (2, 70, 2, 24), (2, 70, 2, 24), dtype=dtype)

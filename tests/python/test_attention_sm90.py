@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from opcase import upload
-from test_attention import bits, int32, make
+from test_attention import bits, growing, int32, make
 from test_attention_cache import store
 
 import pygpukit as gp
@@ -106,6 +106,21 @@ def test_wide_heads_of_a_cache(rng, flash_decoding):
     for options in ({}, {"window": 40}):
         both(q, *flat, int32(ids), int32(at), over=gp.attention_over_cache, **options)
         both(q, *paged, int32(ids), int32(at), over=gp.attention_over_cache, block_tables=tables, **options)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_growing_scores(rng, dtype, flash_decoding):
+    both(*(upload(x, dtype) for x in growing(rng, 40, 700, dtype)), lse=True)
+
+
+@pytest.mark.parametrize("dim", [64, 96, 192])
+def test_shaped_scores(rng, dim, flash_decoding):
+    slopes = gp.from_numpy(np.array([0.5, 0, 0.1, 0.02], np.float32))
+    q, k, v = make(rng, (1, 40, 4, dim), (1, 600, 2, dim), (1, 600, 2, dim), dtype="float16")
+    q, k, v = (upload(x, "float16") for x in (q, k, v))
+    both(q, k, v, softcap=5.0, lse=True)
+    both(q, k, v, alibi_slopes=slopes, causal=True)
+    both(q, k, v, alibi_slopes=slopes, softcap=20.0, window=90, scale=1.5)
 
 
 def test_a_bad_page_is_told(rng):

@@ -103,10 +103,8 @@ struct AttentionBlock {
   GPUKIT_DEVICE float score(float product, int r, int64_t tile, int i) const {
     const Query& q = query_at(r);
     if (!s.readable[i] || tile + i < q.begin || tile + i >= q.end) return no_score();
-    float x = product * p.scale;
-    if (p.softcap > 0.0f) x = p.softcap * tanhf(x / p.softcap);
     const float slope = a.slopes == nullptr ? 0.0f : a.slopes[head_of(r) * p.slope_step];
-    if (slope != 0.0f) x -= slope * fabsf(static_cast<float>(q.position - tile - i));
+    const float x = sloped(capped(product * p.scale, p.softcap), slope, static_cast<float>(q.position - tile - i));
     if (p.mask == MaskKind::none) return x;
     const float bias = mask_value<T>(p, a.mask, token_of(r), head_of(r), tile + i);
     return bias == no_score() ? no_score() : x + bias;
@@ -272,16 +270,8 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
     if (query.limit != 0) note_fault(fault, p.fault_op, query.bad, query.limit);
   }
   __syncthreads();
-  // Tokens side by side of one sequence share what is read; mostly that is all of them.
   for (int start = 0; start < tokens;) {
-    int stop = start;
-    int64_t begin = s.queries[start].end, end = 0;
-    while (stop < tokens && s.queries[stop].sequence == s.queries[start].sequence) {
-      const Query& query = s.queries[stop++];
-      if (query.begin >= query.end) continue;
-      begin = end == 0 || query.begin < begin ? query.begin : begin;
-      end = query.end > end ? query.end : end;
-    }
+    const auto [stop, begin, end] = find_run(s.queries, start, tokens);
     const AttentionBlock<T, kDim> block{p,
                                         g,
                                         a,

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "gpukit/jit/kernel.h"
 #include "gpukit/ops/attention/attention_impl.h"
 #include "gpukit/ops/attention/attention_sm90_shape.cuh"
 
@@ -24,7 +25,8 @@ void merge_pieces(const AttentionCall& call, const Array& pieces, int32_t num_pi
 
 struct Sm90Plan {
   Sm90Grid grid;
-  int kernel, dim;  // the padded head dim
+  const jit::KernelSet* kernels;
+  int dim;  // the padded head dim
   int blocks;
 };
 

@@ -20,6 +20,30 @@ GPUKIT_DEVICE float row_lse(const RowState& state) {
   return state.sum == 0.0f ? no_score() : state.most + logf(state.sum);
 }
 
+/// Tokens side by side of one sequence share what is read; mostly that is all of a block.
+template <typename Seen>
+struct TokenRun {
+  int stop;                          // tokens [start, stop) are of one sequence
+  decltype(Seen::begin) begin, end;  // the keys that some of them see; none when they are equal
+};
+template <typename Seen>
+GPUKIT_DEVICE TokenRun<Seen> find_run(const Seen* tokens, int start, int count) {
+  TokenRun<Seen> run{start, 0, 0};
+  for (; run.stop < count && tokens[run.stop].sequence == tokens[start].sequence; ++run.stop) {
+    const Seen& token = tokens[run.stop];
+    if (token.begin >= token.end) continue;
+    run.begin = run.end == 0 || token.begin < run.begin ? token.begin : run.begin;
+    run.end = token.end > run.end ? token.end : run.end;
+  }
+  return run;
+}
+
+/// What softmax takes of a score, before masks: soft cap and slope. Each leaves scores alone where it is 0.
+GPUKIT_DEVICE float capped(float score, float cap) { return cap > 0.0f ? cap * tanhf(score / cap) : score; }
+GPUKIT_DEVICE float sloped(float score, float slope, float distance) {
+  return slope != 0.0f ? score - slope * fabsf(distance) : score;
+}
+
 struct AttentionArrays {
   const void *k, *v;
   const float *k_scale, *v_scale;

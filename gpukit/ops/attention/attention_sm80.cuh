@@ -112,10 +112,8 @@ struct MmaAttention {
   /// The score of row r and a key, from their product; in powers of 2.
   GPUKIT_DEVICE float score(float product, int r, int key, float key_scale) const {
     if (a.k_scale != nullptr) product *= key_scale;
-    float x = product * p.scale;
-    if (p.softcap > 0.0f) x = p.softcap * tanhf(x / p.softcap);
-    if (a.slopes != nullptr)
-      x -= a.slopes[head_of(r) * p.slope_step] * fabsf(static_cast<float>(query_at(r).position - key));
+    const float slope = a.slopes == nullptr ? 0.0f : a.slopes[head_of(r) * p.slope_step];
+    float x = sloped(capped(product * p.scale, p.softcap), slope, static_cast<float>(query_at(r).position - key));
     if (p.mask != MaskKind::none) {
       const float bias = mask_value<T>(p, a.mask, token_of(r), head_of(r), key);
       if (bias == no_score()) return no_score();
@@ -371,17 +369,8 @@ __global__ void __launch_bounds__(32 * kMmaWarps, 2)
     if (query.limit != 0) note_fault(fault, p.fault_op, query.bad, query.limit);
   }
   __syncthreads();
-  // Tokens side by side of one sequence share what is read; mostly that is all of them.
   for (int start = 0; start < tokens;) {
-    int stop = start;
-    const int32_t sequence = s.queries[start].sequence;
-    int begin = 0, end = 0;
-    for (; stop < tokens && s.queries[stop].sequence == sequence; ++stop) {
-      const MmaQuery& query = s.queries[stop];
-      if (query.begin >= query.end) continue;
-      begin = end == 0 || query.begin < begin ? query.begin : begin;
-      end = query.end > end ? query.end : end;
-    }
+    const auto [stop, begin, end] = find_run(s.queries, start, tokens);
     const MmaAttention<T, kDim> block{p,
                                       g,
                                       a,
@@ -399,7 +388,7 @@ __global__ void __launch_bounds__(32 * kMmaWarps, 2)
                                       reinterpret_cast<float*>(rest + q_bytes + 2 * kTileBytes + raw_bytes),
                                       lane_offset()};
     block.read_queries(q);
-    block.template run<kShared>(out, lse, pieces, static_cast<int>(blockIdx.z), sequence, begin, end);
+    block.template run<kShared>(out, lse, pieces, static_cast<int>(blockIdx.z), s.queries[start].sequence, begin, end);
     __syncthreads();
     start = stop;
   }

@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <iterator>
 #include <limits>
+#include <span>
 
 #include "gpukit/base/env_attention.h"
 #include "gpukit/jit/launch.h"
@@ -20,9 +20,14 @@ jit::KernelSet kernel_set(const char* name) {
   return {"gpukit/ops/attention/attention_sm90.cuh", {name}, {DType::float16, DType::bfloat16}, {"90a"}};
 }
 const jit::KernelSet kernels[] = {
-    kernel_set("gpukit::attention_sm90<{T}, 64>"), kernel_set("gpukit::attention_sm90<{T}, 96>"),
-    kernel_set("gpukit::attention_sm90<{T}, 128>"), kernel_set("gpukit::attention_sm90<{T}, 192>"),
-    kernel_set("gpukit::attention_sm90<{T}, 256>")};
+    kernel_set("gpukit::attention_sm90<{T}, 64, false>"), kernel_set("gpukit::attention_sm90<{T}, 96, false>"),
+    kernel_set("gpukit::attention_sm90<{T}, 128, false>"), kernel_set("gpukit::attention_sm90<{T}, 192, false>"),
+    kernel_set("gpukit::attention_sm90<{T}, 256, false>")};
+// Soft caps, slopes and scales. Of 256 dims there would be too few registers.
+constexpr int kShapedDims[] = {64, 128, 192};
+const jit::KernelSet shaped_kernels[] = {kernel_set("gpukit::attention_sm90<{T}, 64, true>"),
+                                         kernel_set("gpukit::attention_sm90<{T}, 128, true>"),
+                                         kernel_set("gpukit::attention_sm90<{T}, 192, true>")};
 
 /// Keys and values that may stay in the L2 while the units of a band read them.
 constexpr int64_t kBandBytes = int64_t{24} << 20;
@@ -72,10 +77,11 @@ bool pays_to_split(int64_t units, int64_t pieces, int64_t blocks, int dim) {
 std::optional<Sm90Plan> plan_sm90(const AttentionCall& c) {
   const AttentionParams& p = c.params;
   const DType dtype = c.q.dtype();
-  if (c.q.context().properties().sm_major != 9 || dtype == DType::float32 || p.dim > kDims[std::size(kDims) - 1])
-    return std::nullopt;
+  const bool shaped = !has_plain_scores(c);
+  const std::span<const int> dims = shaped ? std::span<const int>(kShapedDims) : kDims;
+  if (c.q.context().properties().sm_major != 9 || dtype == DType::float32 || p.dim > dims.back()) return std::nullopt;
   const CacheLayout& cache = p.cache;
-  if (cache.kind != (dtype == DType::float16 ? CacheKind::float16 : CacheKind::bfloat16) || !has_plain_scores(c))
+  if (cache.kind != (dtype == DType::float16 ? CacheKind::float16 : CacheKind::bfloat16) || p.mask != MaskKind::none)
     return std::nullopt;
   const int64_t side_by_side = p.over_cache == 0 ? p.queries : p.tokens <= cache.sequences ? 1 : p.tokens;
   if (side_by_side * p.group <= kMmaWarpRows) return std::nullopt;
@@ -87,7 +93,9 @@ std::optional<Sm90Plan> plan_sm90(const AttentionCall& c) {
       suits({{p.heads, p.q.head}, {p.queries, p.q.token}, {batches, p.q.batch}}) &&
       suits({{cache.page_size, cache.k.slot}, {kv_heads, cache.k.head}, {cache.pages, cache.k.page}}) &&
       suits({{cache.page_size, cache.v.slot}, {kv_heads, cache.v.head}, {cache.pages, cache.v.page}});
-  if (!packed || !movable || cache.max_pages * cache.page_size > INT32_MAX - key_piece(p.dim)) return std::nullopt;
+  const int64_t capacity = cache.max_pages * cache.page_size;
+  if (!packed || !movable || p.queries + std::abs(p.first_position) > INT32_MAX - key_piece(p.dim) - capacity)
+    return std::nullopt;
   // A box of keys lies within a page.
   const bool small_pages = cache.paged != 0 && cache.page_size < kKeyTile;
   if (cache.paged != 0 &&
@@ -95,14 +103,16 @@ std::optional<Sm90Plan> plan_sm90(const AttentionCall& c) {
     return std::nullopt;
 
   Sm90Plan plan{};
-  while (kDims[plan.kernel] < p.dim) ++plan.kernel;
-  plan.dim = kDims[plan.kernel];
+  int kernel = 0;
+  while (dims[kernel] < p.dim) ++kernel;
+  plan.dim = dims[kernel];
+  plan.kernels = shaped ? &shaped_kernels[kernel] : &kernels[kernel];
   Sm90Grid& g = plan.grid;
   g.chunks = static_cast<int32_t>(ceil_div(p.group, kSm90Rows));
   g.heads = static_cast<int32_t>(ceil_div(p.group, g.chunks));
   g.tokens = kSm90Rows / g.heads;
   const int64_t token_blocks = ceil_div(p.queries, g.tokens), columns = batches * kv_heads * g.chunks;
-  const int64_t pieces = ceil_div(cache.max_pages * cache.page_size, key_piece(p.dim));
+  const int64_t pieces = ceil_div(capacity, key_piece(p.dim));
   if (token_blocks * columns > INT32_MAX / std::max<int64_t>(pieces, 1)) return std::nullopt;
   const int64_t sm_count = runtime::current_sm_count(c.q.device());
   const bool split = pieces > 1 && pieces_fit(p, pieces) &&
@@ -111,18 +121,19 @@ std::optional<Sm90Plan> plan_sm90(const AttentionCall& c) {
   g.columns = static_cast<int32_t>(columns);
   g.split = split ? 1 : 0;
   g.pieces = split ? static_cast<int32_t>(pieces) : 1;
-  const int64_t column_bytes = cache.max_pages * cache.page_size * p.dim * 4;
+  const int64_t column_bytes = capacity * p.dim * 4;
   g.band = static_cast<int32_t>(
       std::clamp<int64_t>(kBandBytes / std::max<int64_t>(column_bytes, 1) * g.chunks, g.chunks, columns));
   g.box_keys = static_cast<int32_t>(small_pages ? cache.page_size : kKeyTile);
-  g.power = p.scale * kPowerOfE;
+  g.power = shaped ? 1.0f : p.scale * kPowerOfE;
   plan.blocks = static_cast<int>(std::min<int64_t>(token_blocks * columns * g.pieces, sm_count));
   return plan;
 }
 
 void attention_sm90(const AttentionCall& c, const Sm90Plan& plan) {
   const AttentionParams& p = c.params;
-  const Sm90Grid& g = plan.grid;
+  Sm90Grid g = plan.grid;
+  g.aligned_out = p.dim % 8 == 0 && is_packed(c.out, 16, {p.out.batch, p.out.token, p.out.head}) ? 1 : 0;
   const CacheLayout& cache = p.cache;
   const DType dtype = c.q.dtype();
   const Device device = c.out.device();
@@ -141,10 +152,10 @@ void attention_sm90(const AttentionCall& c, const Sm90Plan& plan) {
   };
   const driver::BoxLayout queries = layout(
       dtype, p.dim, {{p.heads, p.q.head}, {p.queries, p.q.token}, {batches_of(p), p.q.batch}}, g.heads, g.tokens);
-  jit::launch(kernels[plan.kernel].get(0, dtype), device, config, write(c.out), write_if(c.lse), write_if(pieces),
+  jit::launch(plan.kernels->get(0, dtype), device, config, write(c.out), write_if(c.lse), write_if(pieces),
               write_if(totals), jit::Boxes{read(c.q), queries}, jit::Boxes{read(c.cache.k), keys(cache.k)},
               jit::Boxes{read(c.cache.v), keys(cache.v)}, read_if(c.cache.block_tables), read_if(c.first),
-              read_if(c.second), runtime::fault_address(device), p, g);
+              read_if(c.second), read_if(c.cache.k_scale), read_if(c.slopes), runtime::fault_address(device), p, g);
   if (g.split != 0) merge_pieces(c, pieces, g.pieces, g.power);
 }
 

@@ -8,11 +8,8 @@
 // own.
 #pragma once
 #include "gpukit/ops/attention/attention_sm80_tile.cuh"
-#include "gpukit/ops/attention/attention_sm90_shape.cuh"
+#include "gpukit/ops/attention/attention_sm90_load.cuh"
 #include "gpukit/ops/attention/attention_softmax.cuh"
-#include "gpukit/ops/common/fault.cuh"
-#include "gpukit/ops/hopper/barrier.cuh"
-#include "gpukit/ops/hopper/tma.cuh"
 #include "gpukit/ops/hopper/wgmma.cuh"
 
 namespace gpukit {
@@ -27,204 +24,33 @@ struct Sm90JobView<true> {
   using Type = const Sm90Job&;
 };
 
-template <typename T, int kDim>
-struct Sm90Attention {
-  static constexpr int kPanels = sm90_panels(kDim), kTileBytes = kPanels * kSm90KeyPanel, kSteps = kDim / 16;
-  static constexpr int kPiece = key_piece(kDim), kStages = sm90_stages(kDim);
+/// kShaped: scores are more than products times p.scale.
+template <typename T, int kDim, bool kShaped>
+struct Sm90Attention : Sm90Block<kDim> {
+  using Block = Sm90Block<kDim>;
+  using Block::kPanels, Block::kPiece;
+  using Block::lane, Block::stage_of, Block::phase_of, Block::k_at, Block::v_at;
+  using Block::p, Block::g, Block::s, Block::memory;
+  static constexpr int kSteps = kDim / 16;
   static constexpr bool kWide = sm90_is_wide(kDim);
-  static constexpr Sm90Places kPlaces = sm90_places(kDim);
 
-  const AttentionParams& p;
-  const Sm90Grid& g;
-  Sm90Shared& s;
-  uint32_t memory;  // the block's shared memory
-  float4* totals;   // the block's sums of the pieces before
-
-  GPUKIT_DEVICE static int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  /// Where a tile is in the ring: its `turn` counts all tiles of the block.
-  GPUKIT_DEVICE static uint32_t stage_of(uint32_t turn) { return turn % kStages; }
-  GPUKIT_DEVICE static int phase_of(uint32_t turn) { return static_cast<int>(turn / kStages % 2); }
-  GPUKIT_DEVICE uint32_t k_at(uint32_t turn) const { return memory + kPlaces.k + stage_of(turn) * kTileBytes; }
-  GPUKIT_DEVICE uint32_t v_at(uint32_t turn) const { return memory + kPlaces.v + stage_of(turn) * kTileBytes; }
-
-  GPUKIT_DEVICE void init_barriers() const {
-    constexpr int kWarps = 8;
-    barrier_init(shared_address(&s.q_full), 1);
-    barrier_init(shared_address(&s.q_empty), kWarps);
-    for (int i = 0; i < kStages; ++i) {
-      barrier_init(shared_address(&s.k_full[i]), 1);
-      barrier_init(shared_address(&s.v_full[i]), 1);
-      barrier_init(shared_address(&s.k_empty[i]), kWarps);
-      barrier_init(shared_address(&s.v_empty[i]), kWarps);
-    }
-    barrier_publish();
-  }
-
-  // The loading warp.
-
-  /// Keys of one box for this lane, of those of a tile.
-  struct Box {
-    int slot, page;
-    bool readable;
-  };
-  GPUKIT_DEVICE Box find_box(int sequence, int tile, const Sm90Job& job, const int32_t* tables, Fault* fault) const {
-    const int key = tile * kKeyTile + lane() * g.box_keys;
-    Box box{static_cast<int>(p.cache.page_size < 0x7fffffff ? p.cache.page_size : 0x7fffffff), 0, false};
-    if (lane() * g.box_keys >= kKeyTile || key >= job.end || key + g.box_keys <= job.begin) return box;
-    if (p.cache.paged == 0) return {key, sequence, true};
-    const CacheSlot at = find_slot(p.cache, tables, sequence, key);
-    if (at.limit != 0) {
-      note_fault(fault, p.fault_op, at.bad, at.limit);
-      return box;
-    }
-    return {static_cast<int>(at.slot), static_cast<int>(at.page), true};
-  }
-  GPUKIT_DEVICE void load_box(uint32_t tile, uint64_t& full, const TileMap* map, const Box& box, int kv_head) const {
-    const uint32_t barrier = shared_address(&full);
-    if (lane() == 0) barrier_expect(barrier, kTileBytes);
-    __syncwarp();
-    if (lane() * g.box_keys >= kKeyTile) return;
-#pragma unroll
-    for (int panel = 0; panel < kPanels; ++panel)
-      tile_load_4d(tile + panel * kSm90KeyPanel + lane() * g.box_keys * 128, map, barrier, panel * kSm90PanelDims,
-                   box.slot, kv_head, box.page);
-  }
-
-  GPUKIT_DEVICE void load_job(const Sm90Job& job, int sequence, uint32_t& turn, const TileMap* q_map,
-                              const TileMap* k_map, const TileMap* v_map, const int32_t* tables, Fault* fault) const {
-    if (lane() == 0) {
-      s.job = job;
-      const uint32_t full = shared_address(&s.q_full);
-      barrier_expect(full, g.tokens * g.heads * 128 * kPanels);
-#pragma unroll
-      for (int panel = 0; panel < kPanels; ++panel)
-        tile_load_4d(memory + panel * kSm90QueryPanel, q_map, full, panel * kSm90PanelDims, job.head,
-                     static_cast<int>(job.first_token % p.queries), static_cast<int>(job.first_token / p.queries));
-    }
-    if (job.begin >= job.end) return;
-    const int last = (job.end + kKeyTile - 1) / kKeyTile;
-    int tile = job.begin / kKeyTile;
-    Box box = find_box(sequence, tile, job, tables, fault);
-    for (; tile < last; ++tile, ++turn) {
-      const uint32_t stage = stage_of(turn);
-      const Box next = tile + 1 < last ? find_box(sequence, tile + 1, job, tables, fault) : box;
-      const uint32_t boxes = __ballot_sync(0xffffffffu, box.readable);
-      barrier_wait(shared_address(&s.k_empty[stage]), phase_of(turn) ^ 1);
-      if (lane() < 2) {
-        // Box i has keys [i box_keys, (i + 1) box_keys).
-        uint32_t bits = 0;
-        for (int i = 0; i < 32; i += g.box_keys < 32 ? g.box_keys : 32)
-          if ((boxes >> (lane() * 32 + i) / g.box_keys & 1) != 0)
-            bits |= (g.box_keys < 32 ? (1u << g.box_keys) - 1 : ~0u) << i;
-        s.readable[stage][lane()] = bits;
-      }
-      __syncwarp();
-      load_box(k_at(turn), s.k_full[stage], k_map, box, job.kv_head);
-      barrier_wait(shared_address(&s.v_empty[stage]), phase_of(turn) ^ 1);
-      load_box(v_at(turn), s.v_full[stage], v_map, box, job.kv_head);
-      box = next;
-    }
-  }
-
-  GPUKIT_DEVICE static int least_of_warp(int x) {
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-      const int other = __shfl_xor_sync(0xffffffffu, x, step);
-      x = other < x ? other : x;
-    }
-    return x;
-  }
-  /// Keys that rows [first, last) of the unit see, of tokens [start, stop); of one piece where units take one.
-  GPUKIT_DEVICE void find_keys(int start, int stop, int first, int last, int piece, int32_t& begin,
-                               int32_t& end) const {
-    int least = 0x7fffffff, most = 0;
-    for (int t = start + lane(); t < stop; t += 32) {
-      const Sm90Token token = s.tokens[t];
-      if (token.begin >= token.end || t * g.heads >= last || (t + 1) * g.heads <= first) continue;
-      least = token.begin < least ? token.begin : least;
-      most = token.end > most ? token.end : most;
-    }
-    begin = least_of_warp(least);
-    end = -least_of_warp(-most);
-    if (g.split != 0) {
-      begin = begin > piece * kPiece ? begin : piece * kPiece;
-      end = end < (piece + 1) * kPiece ? end : (piece + 1) * kPiece;
-    }
-    if (begin >= end) begin = end = 0;
-  }
-
-  GPUKIT_DEVICE void produce(const TileMap* q_map, const TileMap* k_map, const TileMap* v_map, const int32_t* tables,
-                             const int32_t* first, const int32_t* second, Fault* fault) const {
-    const int64_t units = int64_t{g.token_blocks} * g.columns * g.pieces;
-    const int kv_heads = p.heads / p.group;
-    const uint32_t q_empty = shared_address(&s.q_empty);
-    uint32_t turn = 0;
-    int jobs = 0;
-    // Every second round backwards: who had the heaviest unit has the lightest next.
-    for (int64_t round = 0; round * gridDim.x < units; ++round) {
-      const int64_t at = round * gridDim.x + (round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
-      if (at >= units) continue;
-      const Sm90Unit unit = sm90_unit(g, at);
-      const int chunk = unit.column % g.chunks, kv_head = unit.column / g.chunks % kv_heads;
-      const int batch = unit.column / g.chunks / kv_heads;
-      const int64_t in_batch = int64_t{unit.token_block} * g.tokens;
-      const int tokens = static_cast<int>(p.queries - in_batch < g.tokens ? p.queries - in_batch : g.tokens);
-      Sm90Job job{};
-      job.first_token = batch * p.queries + in_batch;
-      job.kv_head = kv_head;
-      job.head = kv_head * p.group + chunk * g.heads;
-      job.piece = unit.piece;
-      barrier_wait(q_empty, (jobs + 1) % 2);
-      __syncwarp();
-      for (int t = lane(); t < tokens; t += 32) {
-        const Query query = query_of(p, job.first_token + t, first, second);
-        const bool any = query.begin < query.end;  // else they may be out of the range of int32_t
-        s.tokens[t] = {static_cast<int32_t>(query.sequence), any ? static_cast<int32_t>(query.begin) : 0,
-                       any ? static_cast<int32_t>(query.end) : 0};
-        if (query.limit != 0) note_fault(fault, p.fault_op, query.bad, query.limit);
-      }
-      __syncwarp();
-      // Tokens side by side of one sequence share what is read; mostly that is all of them.
-      for (int start = 0; start < tokens; start = job.stop) {
-        const int sequence = s.tokens[start].sequence;
-        job.start = start;
-        job.stop = tokens;
-        for (int from = start; from < tokens; from += 32) {
-          const int t = from + lane();
-          const uint32_t others =
-              __ballot_sync(0xffffffffu, t < tokens && s.tokens[t < tokens ? t : 0].sequence != sequence);
-          if (others == 0) continue;
-          job.stop = from + __ffs(static_cast<int>(others)) - 1;
-          break;
-        }
-        find_keys(job.start, job.stop, 0, kSm90Rows, unit.piece, job.begin, job.end);
-        if (g.split != 0 && job.begin >= job.end) continue;
-        for (int group = 0; group < 2; ++group)
-          find_keys(job.start, job.stop, group * kSm90GroupRows, (group + 1) * kSm90GroupRows, unit.piece,
-                    job.group_begin[group], job.group_end[group]);
-        barrier_wait(q_empty, (jobs + 1) % 2);
-        load_job(job, sequence, turn, q_map, k_map, v_map, tables, fault);
-        ++jobs;
-      }
-    }
-    barrier_wait(q_empty, (jobs + 1) % 2);
-    if (lane() != 0) return;
-    s.job.last = 1;
-    barrier_arrive(shared_address(&s.q_full));
-  }
-
-  // A multiplying warpgroup.
+  float4* totals;                 // the block's sums of the pieces before
+  const float *k_scale, *slopes;  // of KV heads and of heads, or null
 
   struct Row {
     int32_t begin, end;  // keys that it sees
     int64_t token;
     int head;
     bool used;
+    int32_t position;
+    float slope;
   };
   GPUKIT_DEVICE Row find_row(const Sm90Job& job, int r) const {
     const int t = r / g.heads, head = job.head + r % g.heads;
-    if (t < job.start || t >= job.stop || head >= (job.kv_head + 1) * p.group) return {0, 0, 0, 0, false};
-    return {s.tokens[t].begin, s.tokens[t].end, job.first_token + t, head, true};
+    if (t < job.start || t >= job.stop || head >= (job.kv_head + 1) * p.group) return {};
+    const Sm90Token& token = s.tokens[t];
+    const float slope = kShaped && slopes != nullptr ? slopes[head * p.slope_step] : 0.0f;
+    return {token.begin, token.end, job.first_token + t, head, true, token.position, slope};
   }
 
   /// Of a warpgroup: in registers, or (wide) in shared memory.
@@ -285,10 +111,27 @@ struct Sm90Attention {
       }
     }
   }
+  /// Products become scores, in powers of 2.
+  GPUKIT_DEVICE void shape_scores(float (&x)[8][4], int half, const Row& row, int tile, float key_scale) const {
+    const auto each = [&](auto&& score) {
+#pragma unroll
+      for (int i = 0; i < 16; ++i) {
+        float& value = x[i / 2][2 * half + i % 2];
+        value = score(value, i / 2 * 8 + i % 2);
+      }
+    };
+    each([&](float value, int) { return value * key_scale * p.scale; });
+    if (p.softcap > 0.0f) each([&](float value, int) { return capped(value, p.softcap); });
+    const int distance = row.position - tile * kKeyTile - lane() % 4 * 2;
+    if (slopes != nullptr)
+      each([&](float value, int key) { return sloped(value, row.slope, static_cast<float>(distance - key)); });
+    each([&](float value, int) { return value * kPowerOfE; });
+  }
   GPUKIT_DEVICE void add_tile(RowState (&state)[2], float (&factor)[2], float (&x)[8][4], const Row (&rows)[2],
-                              int tile, const uint32_t (&readable)[2]) const {
+                              int tile, const uint32_t (&readable)[2], float key_scale) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
+      if constexpr (kShaped) shape_scores(x, half, rows[half], tile, key_scale);
       hide_keys(x, half, rows[half], tile, readable);
       factor[half] = add_scores(state[half], x, half, g.power);
     }
@@ -352,28 +195,65 @@ struct Sm90Attention {
       to[p.dim + 1] = state[half].sum;
     }
   }
+  /// Where byte `at` of what this warp stages lies: over its own totals, which are no longer needed.
+  GPUKIT_DEVICE uint32_t staged_at(int at) const {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    return shared_address(totals) + (warp / 4 * (kDim / 8) + at / 512) * 2048 + warp % 4 * 512 + at % 512;
+  }
+  /// 16 rows of a warp by 16 bytes at a time, through shared memory. `places`: of this lane's two rows in out, or -1.
+  GPUKIT_DEVICE void write_rows(const float (&sums)[kDim / 8][4], const float (&inverse)[2], const int64_t (&places)[2],
+                                T* out) const {
+    constexpr int kChunks = kDim / 8, kRowBytes = kDim * 2 + 16;  // padded: 8 rows lie in different banks
+    __syncwarp();
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int i = 0; i < kDim / 8; ++i)
+        store_word(
+            staged_at((lane() / 4 + half * 8) * kRowBytes + i * 16) + lane() % 4 * 4,
+            pack<T>(finish_row(sums[i][2 * half], inverse[half]), finish_row(sums[i][2 * half + 1], inverse[half])));
+    __syncwarp();
+#pragma unroll 2
+    for (int unit = lane(); unit < 16 * kChunks; unit += 32) {
+      const int row = unit / kChunks, chunk = unit % kChunks;
+      const int64_t first = __shfl_sync(0xffffffffu, places[0], row % 8 * 4);
+      const int64_t second = __shfl_sync(0xffffffffu, places[1], row % 8 * 4);
+      const int64_t place = row < 8 ? first : second;
+      if (place < 0 || chunk * 8 >= p.dim) continue;
+      uint32_t words[4];
+      load_shared(words, staged_at(row * kRowBytes + chunk * 16));
+      *reinterpret_cast<uint4*>(out + place + chunk * 8) = {words[0], words[1], words[2], words[3]};
+    }
+  }
   GPUKIT_DEVICE void write_results(const float (&sums)[kDim / 8][4], const RowState (&total)[2], const Row (&rows)[2],
                                    T* out, float* lse) const {
-    const bool pairs = p.out.step == 1 && p.dim % 2 == 0 && (p.out.batch | p.out.token | p.out.head) % 2 == 0 &&
-                       reinterpret_cast<uint64_t>(out) % 4 == 0;
+    const float inverse[2] = {row_inverse(total[0]), row_inverse(total[1])};
+    int64_t places[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const Row& row = rows[half];
+      places[half] = row.used ? row_place(p, p.out, row.token, row.head) : -1;
+      if (lse != nullptr && row.used && lane() % 4 == 0)
+        lse[row_place(p, p.lse, row.token, row.head)] = power_lse(total[half], g.power);
+    }
+    if constexpr (!kWide)
+      if (g.aligned_out != 0) return write_rows(sums, inverse, places, out);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       if (!rows[half].used) continue;
-      T* to = out + row_place(p, p.out, rows[half].token, rows[half].head);
-      const float inverse = row_inverse(total[half]);
+      T* to = out + places[half];
 #pragma unroll
       for (int i = 0; i < kDim / 8; ++i) {
         const int dim = 8 * i + lane() % 4 * 2;
-        const float low = finish_row(sums[i][2 * half], inverse), high = finish_row(sums[i][2 * half + 1], inverse);
-        if (pairs) {
+        const float low = finish_row(sums[i][2 * half], inverse[half]);
+        const float high = finish_row(sums[i][2 * half + 1], inverse[half]);
+        if (g.aligned_out != 0) {
           if (dim < p.dim) *reinterpret_cast<uint32_t*>(to + dim) = pack<T>(low, high);
         } else {
           if (dim < p.dim) to[dim * p.out.step] = store<T>(low);
           if (dim + 1 < p.dim) to[(dim + 1) * p.out.step] = store<T>(high);
         }
       }
-      if (lse != nullptr && lane() % 4 == 0)
-        lse[row_place(p, p.lse, rows[half].token, rows[half].head)] = power_lse(total[half], g.power);
     }
   }
 
@@ -388,8 +268,15 @@ struct Sm90Attention {
     barrier_wait(shared_address(&s.v_full[stage_of(turn)]), phase_of(turn));
     clear_values(turn, tile, job);
   }
+  // The warpgroups ask for products in turns, one for each tile of the unit: one's exponentials are under the other's
+  // products.
+  GPUKIT_DEVICE static void take_turn(int group) { named_barrier(2 + group, 256); }
+  GPUKIT_DEVICE static void pass_turn(int group) { named_arrive(2 + (group ^ 1), 256); }
+
   /// A tile of which this warpgroup's rows see nothing.
-  GPUKIT_DEVICE void skip_tile(uint32_t turn, int tile, const Sm90Job& job) const {
+  GPUKIT_DEVICE void skip_tile(uint32_t turn, int tile, int group, const Sm90Job& job) const {
+    take_turn(group);
+    pass_turn(group);
     wait_keys(turn);
     release(s.k_empty[stage_of(turn)]);
     wait_values(turn, tile, job);
@@ -400,10 +287,12 @@ struct Sm90Attention {
     const int group = static_cast<int>(threadIdx.x) / 128;
     const int first_row = group * kSm90GroupRows + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
     uint32_t turn = 0;
+    if (group == 1) pass_turn(group);
     for (int jobs = 0;; ++jobs) {
       barrier_wait(shared_address(&s.q_full), jobs % 2);
       typename Sm90JobView<kWide>::Type job = s.job;
-      if (job.last != 0) return;
+      if (job.last != 0) break;
+      const float key_scale = kShaped && k_scale != nullptr ? k_scale[job.kv_head * p.cache.k.scale_head] : 1.0f;
       Row rows[2] = {find_row(job, first_row + lane() / 4), find_row(job, first_row + lane() / 4 + 8)};
       Queries q;
       read_queries(q, group, first_row);
@@ -417,25 +306,29 @@ struct Sm90Attention {
       const int begin = group_begin / kKeyTile;
       const int end = group_begin < group_end ? (group_end + kKeyTile - 1) / kKeyTile : 0;
       if (begin < end) {
-        for (; tile < begin; ++tile, ++turn) skip_tile(turn, tile, job);
+        for (; tile < begin; ++tile, ++turn) skip_tile(turn, tile, group, job);
         float x[8][4], factor[2];
         uint32_t weights[4][4];
         RowState state[2] = {no_keys(), no_keys()};
         uint32_t readable[2];
         wait_keys(turn);
+        take_turn(group);
         multiply_keys(x, q, k_at(turn));
+        pass_turn(group);
         readable[0] = s.readable[stage_of(turn)][0], readable[1] = s.readable[stage_of(turn)][1];
         wgmma_wait<0>();
         keep_sums(reinterpret_cast<float(&)[32]>(x));
         release(s.k_empty[stage_of(turn)]);
-        add_tile(state, factor, x, rows, tile, readable);
+        add_tile(state, factor, x, rows, tile, readable, key_scale);
         pack_weights(weights, x);
         bool first_piece = true;
         for (; tile + 1 < end; ++tile, ++turn) {
           wait_values(turn, tile, job);
           wait_keys(turn + 1);
+          take_turn(group);
           multiply_keys(x, q, k_at(turn + 1));
           multiply_values(sums, weights, v_at(turn), tile * kKeyTile % kPiece);
+          pass_turn(group);
           readable[0] = s.readable[stage_of(turn + 1)][0], readable[1] = s.readable[stage_of(turn + 1)][1];
           wgmma_wait<1>();
           keep_sums(reinterpret_cast<float(&)[32]>(x));
@@ -443,7 +336,8 @@ struct Sm90Attention {
           const bool ends = (tile + 1) * kKeyTile % kPiece == 0;
           RowState done[2] = {state[0], state[1]};
           if (ends) state[0] = state[1] = no_keys();
-          add_tile(state, factor, x, rows, tile + 1, readable);
+          add_tile(state, factor, x, rows, tile + 1, readable, key_scale);
+          finish_before_wait(fminf(state[0].sum, state[1].sum));
           wgmma_wait<0>();
           keep_sums(reinterpret_cast<float(&)[kDim / 2]>(sums));
           release(s.v_empty[stage_of(turn)]);
@@ -471,36 +365,45 @@ struct Sm90Attention {
         else
           merge_piece(sums, state, total, group, first_piece, true);
       }
-      for (; tile < stop; ++tile, ++turn) skip_tile(turn, tile, job);
+      for (; tile < stop; ++tile, ++turn) skip_tile(turn, tile, group, job);
       if constexpr (kWide) release(s.q_empty);
       if (g.split == 0) write_results(sums, total, rows, out, lse);
     }
+    if (group == 0) take_turn(group);
   }
 };
 
 /// kDim: the head dim rounded up to 64, 96, 128, 192 or 256. Grid: as many blocks as stay on the chip. Shared memory:
 /// sm90_places(). `totals`, where wide: kSm90Rows rows of kDim floats a block.
-template <typename T, int kDim>
+template <typename T, int kDim, bool kShaped>
 __global__ void __launch_bounds__(kSm90Threads, 1)
     attention_sm90(T* out, float* lse, float* pieces, float* totals, const __grid_constant__ TileMap q_map,
                    const __grid_constant__ TileMap k_map, const __grid_constant__ TileMap v_map, const int32_t* tables,
-                   const int32_t* lengths_or_ids, const int32_t* lengths_or_positions, Fault* fault,
-                   const __grid_constant__ AttentionParams p, const __grid_constant__ Sm90Grid g) {
+                   const int32_t* lengths_or_ids, const int32_t* lengths_or_positions, const float* k_scale,
+                   const float* slopes, Fault* fault, const __grid_constant__ AttentionParams p,
+                   const __grid_constant__ Sm90Grid g) {
   extern __shared__ __align__(1024) uint4 memory[];
-  using Attention = Sm90Attention<T, kDim>;
+  using Attention = Sm90Attention<T, kDim, kShaped>;
+  using Block = Sm90Block<kDim>;
   char* start = reinterpret_cast<char*>(memory);
-  auto& s = *reinterpret_cast<Sm90Shared*>(start + Attention::kPlaces.shared);
+  auto& s = *reinterpret_cast<Sm90Shared*>(start + Block::kPlaces.shared);
   float* const sums = Attention::kWide ? totals + int64_t{blockIdx.x} * kSm90Rows * kDim
-                                       : reinterpret_cast<float*>(start + Attention::kPlaces.totals);
-  const Attention block{p, g, s, shared_address(start), reinterpret_cast<float4*>(sums)};
-  if (threadIdx.x == 0) block.init_barriers();
+                                       : reinterpret_cast<float*>(start + Block::kPlaces.totals);
+  const Block block{p, g, s, shared_address(start)};
+  if (threadIdx.x == 0) {
+    block.init_barriers();
+    tile_prefetch(&q_map);
+    tile_prefetch(&k_map);
+    tile_prefetch(&v_map);
+  }
   __syncthreads();
   if (threadIdx.x >= 256) {
     give_registers<56>();
-    if (threadIdx.x < 288) block.produce(&q_map, &k_map, &v_map, tables, lengths_or_ids, lengths_or_positions, fault);
+    if (threadIdx.x < 288)
+      Sm90Loader<kDim>{block}.produce(&q_map, &k_map, &v_map, tables, lengths_or_ids, lengths_or_positions, fault);
   } else {
     take_registers<224>();
-    block.consume(out, lse, pieces);
+    Attention{block, reinterpret_cast<float4*>(sums), k_scale, slopes}.consume(out, lse, pieces);
   }
 }
 

@@ -18,7 +18,7 @@ inline constexpr int kSm90MaxStages = 4;
 constexpr int sm90_stages(int dim) { return dim > 192 ? 2 : dim > 128 ? 3 : kSm90MaxStages; }
 
 struct Sm90Token {
-  int32_t sequence, begin, end;
+  int32_t sequence, begin, end, position;
 };
 
 /// Tokens [start, stop) of a unit, which are of one sequence, and the keys that they see.
@@ -62,9 +62,10 @@ struct Sm90Grid {
   int32_t tokens;         // of a unit
   int32_t token_blocks, columns, pieces;
   int32_t band;
-  int32_t split;     // units take one piece and leave its sums in memory
-  int32_t box_keys;  // keys of a box: a tile, or a page where that is smaller
-  float power;       // what scores are multiplied by to become powers of 2
+  int32_t split;        // units take one piece and leave its sums in memory
+  int32_t box_keys;     // keys of a box: a tile, or a page where that is smaller
+  int32_t aligned_out;  // rows of the result are whole chunks of 16 bytes
+  float power;          // what scores are multiplied by to become powers of 2
 };
 
 struct Sm90Unit {

@@ -46,9 +46,12 @@ GPUKIT_DEVICE float exponentials(float (&x)[kBlocks][4], int place, float power,
   return sum;
 }
 
-/// The exponential of the change of a row's maximum.
+/// A row's exponentials are taken below its base, which stays until a tile's maximum is this power of 2 above it: sums
+/// are then seldom scaled, and 16 bits hold 2^8 as well as they hold 1.
+inline constexpr float kLag = 8.0f;
+/// What sums are multiplied by for `most`, the maximum of a tile.
 GPUKIT_DEVICE float raise_most(RowState& state, float most, float power) {
-  most = fmaxf(most, state.most);
+  if (!((most - state.most) * power > kLag)) return 1.0f;
   const float factor = exp2_normal((state.most - finite_most(most)) * power);
   state.most = most;
   return factor;

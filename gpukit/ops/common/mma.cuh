@@ -60,6 +60,13 @@ GPUKIT_DEVICE void load_matrices_transposed(uint32_t (&to)[4], uint32_t shared) 
 GPUKIT_DEVICE void load_shared(uint32_t& first, uint32_t& second, uint32_t shared) {
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(first), "=r"(second) : "r"(shared) : "memory");
 }
+/// Four, of 16.
+GPUKIT_DEVICE void load_shared(uint32_t (&to)[4], uint32_t shared) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(shared)
+               : "memory");
+}
 GPUKIT_DEVICE void store_shared(uint32_t shared, const uint32_t (&from)[4]) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(shared), "r"(from[0]), "r"(from[1]), "r"(from[2]),
                "r"(from[3])

@@ -20,6 +20,11 @@ template <int Pending>
 GPUKIT_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
+/// What `value`, which is never negative, comes from is done before the next wait: the compiler moves waits before
+/// arithmetic that does without the products, but not before a branch.
+GPUKIT_DEVICE void finish_before_wait(float value) {
+  if (value < 0.0f) asm volatile("exit;");
+}
 /// Nothing that reads the sums may be moved before this.
 template <int Registers>
 GPUKIT_DEVICE void keep_sums(float (&d)[Registers]) {

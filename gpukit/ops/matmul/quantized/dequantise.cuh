@@ -53,12 +53,6 @@ GPUKIT_DEVICE uint32_t load_short(uint32_t shared) {
   asm volatile("ld.shared.u16 %0, [%1];" : "=r"(v) : "r"(shared) : "memory");
   return v;
 }
-GPUKIT_DEVICE void load_shared(uint32_t (&to)[4], uint32_t shared) {
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(shared)
-               : "memory");
-}
 
 /// Pairs of T in one register, the first in its low half.
 template <typename T>
