@@ -65,6 +65,17 @@ def quantized(shape: tuple[int, ...], format: str, **options: Any) -> Callable[[
     return lambda rng: list(gp.quantize(upload(rng.normal(size=shape), "float32"), format, **options))
 
 
+def float8_arrays(rng: np.random.Generator) -> Arrays:
+    """q, k and v, then their scales."""
+    arrays = normal((2, 9, 4, 16), (2, 70, 2, 16), (2, 70, 2, 16), dtype="float8_e4m3")(rng)
+    return [*arrays, *(upload(rng.uniform(0.5, 2, 2), "float32") for _ in range(3))]
+
+
+def float8_attention(arrays: Arrays, **more: Any) -> Any:
+    q_scale, k_scale, v_scale = arrays[3:]
+    return gp.attention(*arrays[:3], q_scale=q_scale, k_scale=k_scale, v_scale=v_scale, **more)
+
+
 def dequantize(label: str, shape: tuple[int, ...], format: str, names: tuple[str, ...] = (), **options: Any) -> Call:
     def run(arrays: Arrays, **more: Any) -> Any:
         return gp.dequantize(arrays[0], arrays[1], **dict(zip(names, arrays[2:], strict=True)), **more)
@@ -205,6 +216,7 @@ CALLS = [
     plain("conv2d", normal((2, 6, 9, 11), (9, 6, 3, 3), (9,), dtype="float16"), padding=(1, 2)),
     plain("attention", normal((2, 9, 4, 16), (2, 70, 2, 16), (2, 70, 2, 16), dtype="bfloat16"), causal=True),
     plain("attention", turned((2, 9, 4, 16), (2, 7, 4, 16), (2, 7, 4, 16)), "turned"),
+    Call("attention", float8_arrays, float8_attention, "float8"),
     plain("sdpa_causal", normal((4, 9, 16), (2, 70, 16), (2, 70, 16))),
     plain("cross_attention", normal((4, 9, 16), (2, 70, 16), (2, 70, 16))),
     Call("sdpa_irope", irope, lambda arrays, **more: gp.sdpa_irope(*arrays, 0.5, 8.0, 61, **more)),

@@ -193,6 +193,56 @@ def test_growing_scores(device, rng, dtype):
         np.testing.assert_allclose(lse[0].to_numpy(), sums, rtol=2e-6, atol=4e-6)
 
 
+def float8(rng, queries, keys, q_dtype):
+    """q [2, queries, 4, 32] of q_dtype, k and v [2, keys, 2, 32] of float8_e4m3, and their scales."""
+    shapes = ((2, queries, 4, 32), (2, keys, 2, 32), (2, keys, 2, 32))
+    dtypes = (q_dtype, "float8_e4m3", "float8_e4m3")
+    given = [upload(rng.normal(size=x), "float32").astype(dtype) for x, dtype in zip(shapes, dtypes, strict=True)]
+    data = [download(x.astype("float32")) for x in given]
+    names = ("q_scale", "k_scale", "v_scale")[0 if q_dtype == "float8_e4m3" else 1 :]
+    scales = {name: rng.uniform(0.5, 2, 2).astype(np.float32) for name in names}
+    return data, given, scales
+
+
+@pytest.mark.parametrize("q_dtype", ["float8_e4m3", "bfloat16", "float32"])
+def test_float8(device, rng, q_dtype):
+    for queries, keys in ((1, 70), (65, 150)):
+        data, given, scales = float8(rng, queries, keys, q_dtype)
+        on_device = {name: gp.from_numpy(scale) for name, scale in scales.items()}
+        got, lse = gp.attention(*given, causal=True, return_lse=True, **on_device)
+        by_head = [
+            x * np.repeat(scales.get(name, np.ones(2)), x.shape[2] // 2)[:, None]
+            for x, name in zip(data, ("q_scale", "k_scale", "v_scale"), strict=True)
+        ]
+        for b in range(2):
+            expected, sums = reference(*(x[b] for x in by_head), causal=True)
+            check(got[b], expected, "float32" if q_dtype == "float32" else "bfloat16")
+            np.testing.assert_allclose(lse[b].to_numpy(), sums, rtol=4e-6, atol=8e-6)
+        out = gp.empty(got.shape, dtype=got.dtype.name)
+        assert gp.attention(*given, causal=True, out=out, **on_device) is out
+        assert bits(out) == bits(got)
+        assert "attention" in gp.explain_attention(*given, causal=True, **on_device)
+
+
+def test_float8_arguments(device, rng):
+    _, (q, k, v), scales = float8(rng, 3, 5, "float8_e4m3")
+    scales = {name: gp.from_numpy(scale) for name, scale in scales.items()}
+    for missing in scales:
+        with pytest.raises(ValueError, match=f"{missing} is needed with float8_e4m3"):
+            gp.attention(q, k, v, **{name: scale for name, scale in scales.items() if name != missing})
+    with pytest.raises(gp.errors.DTypeError, match="k must have dtype float8_e4m3"):
+        gp.attention(q, k.astype("bfloat16"), v, **scales)
+    with pytest.raises(gp.errors.DTypeError, match="v must have dtype float8_e4m3"):
+        gp.attention(q, k, v.astype("bfloat16"), **scales)
+    with pytest.raises(ValueError, match="q_scale must have shape"):
+        gp.attention(q, k, v, **{**scales, "q_scale": gp.zeros((4,))})
+    with pytest.raises(ValueError, match="q_scale is taken with float8_e4m3 alone"):
+        gp.attention(q.astype("bfloat16"), k, v, **scales)
+    with pytest.raises(ValueError, match="k_scale is taken with float8_e4m3 alone"):
+        wide = (x.astype("bfloat16") for x in (q, k, v))
+        gp.attention(*wide, k_scale=scales["k_scale"])
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_layouts_and_out(device, rng, dtype):
     q, k, v = make(rng, (2, 70, 6, 24), (2, 70, 2, 24), (2, 70, 2, 24), dtype=dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from opcase import upload
-from test_attention import bits, growing, int32, make
+from test_attention import bits, float8, growing, int32, make
 from test_attention_cache import store
 
 import pygpukit as gp
@@ -121,6 +121,11 @@ def test_shaped_scores(rng, dim, flash_decoding):
     both(q, k, v, softcap=5.0, lse=True)
     both(q, k, v, alibi_slopes=slopes, causal=True)
     both(q, k, v, alibi_slopes=slopes, softcap=20.0, window=90, scale=1.5)
+
+
+def test_float8(rng, flash_decoding):
+    _, given, scales = float8(rng, 70, 150, "bfloat16")
+    both(*given, causal=True, lse=True, **{name: gp.from_numpy(scale) for name, scale in scales.items()})
 
 
 def test_a_bad_page_is_told(rng):

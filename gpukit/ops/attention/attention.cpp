@@ -5,6 +5,7 @@
 #include "gpukit/ops/attention/attention_impl.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/workspace.h"
+#include "gpukit/ops/elementwise/binary.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/runtime/fault.h"
 
@@ -146,17 +147,55 @@ AttentionCall plan(const char* op, const Array& q, const KvCache& cache, const A
   return call;
 }
 
+void check_scale(const char* op, const char* argument, const Array& scale, bool needed) {
+  if (scale.defined() != needed)
+    refuse(op, std::string(argument) + (needed ? " is needed with float8_e4m3" : " is taken with float8_e4m3 alone"));
+}
+
 /// k and v as the cache of their batches.
-KvCache whole_arrays(const char* op, const Array& q, const Array& k, const Array& v) {
+KvCache whole_arrays(const char* op, const Array& q, const Array& k, const Array& v, const AttentionOptions& options) {
   check_ndim(op, "q", q, 4);
+  const bool coded = k.dtype() == DType::float8_e4m3;
   for (const auto& [name, a] : {std::pair{"k", &k}, std::pair{"v", &v}}) {
     check_device(op, name, *a, q);
-    check_dtype(op, name, *a, q.dtype());
+    check_dtype(op, name, *a, coded ? k.dtype() : q.dtype());
     check_ndim(op, name, *a, 4);
   }
+  check_scale(op, "k_scale", options.k_scale, coded);
+  check_scale(op, "v_scale", options.v_scale, coded);
   check_shape(op, "k", k, {q.shape()[0], k.shape()[1], k.shape()[2], q.shape()[3]});
   check_shape(op, "v", v, k.shape());
-  return {.k = k, .v = v, .k_scale = {}, .v_scale = {}, .block_tables = {}};
+  return {.k = k, .v = v, .k_scale = options.k_scale, .v_scale = options.v_scale, .block_tables = {}};
+}
+
+/// Queries as bfloat16, which holds float8 exactly; their scale goes to the keys. `runs`: not only their layout.
+struct WideQueries {
+  Array q;
+  AttentionOptions options;
+};
+WideQueries widen_queries(const char* op, const Array& q, const Array& k, const AttentionOptions& options,
+                          Temporaries& temporaries, bool runs) {
+  const bool coded = q.dtype() == DType::float8_e4m3;
+  check_scale(op, "q_scale", options.q_scale, coded);
+  if (!coded) {
+    check_data(op, "q", q);
+    return {q, options};
+  }
+  check_ndim(op, "k", k, 4);
+  check_device(op, "k", k, q);
+  check_dtype(op, "k", k, DType::float8_e4m3);
+  check_scale(op, "k_scale", options.k_scale, true);
+  for (const auto& [name, a] : {std::pair{"q_scale", &options.q_scale}, std::pair{"k_scale", &options.k_scale}}) {
+    check_device(op, name, *a, q);
+    check_dtype(op, name, *a, DType::float32);
+    check_shape(op, name, *a, {k.shape()[2]});
+  }
+  WideQueries wide{temporaries.empty(q.shape(), DType::bfloat16, q.device()), options};
+  wide.options.k_scale = temporaries.empty(options.k_scale.shape(), DType::float32, q.device());
+  if (!runs) return wide;
+  copy_into(wide.q, q);
+  multiply(options.q_scale, options.k_scale, &wide.options.k_scale);
+  return wide;
 }
 
 }  // namespace
@@ -178,8 +217,9 @@ Array attention_of_cache(const char* op, const Array& q, const KvCache& cache, c
 
 Array attention(const char* op, const Array& q, const Array& k, const Array& v, const AttentionOptions& options,
                 const Array* out, const Array* lse) {
-  check_data(op, "q", q);
-  return attention_of_cache(op, q, whole_arrays(op, q, k, v), options, out, lse);
+  Temporaries temporaries(op);
+  const WideQueries wide = widen_queries(op, q, k, options, temporaries, true);
+  return attention_of_cache(op, wide.q, whole_arrays(op, wide.q, k, v, wide.options), wide.options, out, lse);
 }
 
 Array attention(const Array& q, const Array& k, const Array& v, const AttentionOptions& options, const Array* out,
@@ -238,8 +278,9 @@ Array attention_over_cache(const Array& q, const KvCache& cache, const Array& se
 
 std::string explain_attention(const Array& q, const Array& k, const Array& v, const AttentionOptions& options) {
   constexpr const char* kOp = "explain_attention";
-  check_data(kOp, "q", q);
-  return explain(plan(kOp, q, whole_arrays(kOp, q, k, v), options));
+  Temporaries temporaries(kOp);
+  const WideQueries wide = widen_queries(kOp, q, k, options, temporaries, false);
+  return explain(plan(kOp, wide.q, whole_arrays(kOp, wide.q, k, v, wide.options), wide.options));
 }
 
 std::string explain_attention_over_cache(const Array& q, const KvCache& cache, const Array& sequence_ids,

@@ -30,11 +30,13 @@ struct AttentionOptions {
   bool causal = false;  // query i is at position (keys - queries) + i and sees no later key
   Array mask = {};  // bool: false is not seen; float32 or q's dtype: added; broadcast to [batch, heads, queries, keys]
   Array q_lengths = {}, k_lengths = {};  // int32 [batch]: a sequence's queries and keys, at its start; undefined: all
-  std::optional<int64_t> first_position = {};  // query i is at first_position + i, wherever keys end
+  Array q_scale = {}, k_scale = {}, v_scale = {};  // float32 [kv_heads]: what float8_e4m3 q, k and v are multiplied by
+  std::optional<int64_t> first_position = {};      // query i is at first_position + i, wherever keys end
 };
 
-/// q is [batch, queries, heads, dim], k and v are [batch, keys, kv_heads, dim], of any strides; dim is 1 to 256. `lse`,
-/// float32 [batch, heads, queries], receives the logarithm of each sum of exponentials; -inf without a key.
+/// q is [batch, queries, heads, dim], k and v are [batch, keys, kv_heads, dim], of any strides; dim is 1 to 256. k and
+/// v are of q's dtype or float8_e4m3; so may q be then, and the result is bfloat16. `lse`, float32 [batch, heads,
+/// queries], receives the logarithm of each sum of exponentials; -inf without a key.
 Array attention(const Array& q, const Array& k, const Array& v, const AttentionOptions& options = {},
                 const Array* out = nullptr, const Array* lse = nullptr);
 

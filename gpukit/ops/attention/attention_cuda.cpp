@@ -121,6 +121,13 @@ std::optional<MmaPlan> plan_mma(const AttentionCall& c) {
   return plan_mma(c, c.q.context().properties().shared_per_block_optin);
 }
 
+/// Widening reads keys and values once more, which many queries make up for.
+bool pays_to_widen(const AttentionCall& c) {
+  const AttentionParams& p = c.params;
+  return c.q.context().properties().sm_major == 9 && p.cache.kind == CacheKind::float8_e4m3 && p.cache.paged == 0 &&
+         p.over_cache == 0 && c.q.dtype() != DType::float32 && p.queries * p.group >= kSm90Rows;
+}
+
 jit::LaunchConfig merge_config(const AttentionParams& p) {
   return {.grid_x = static_cast<unsigned>(std::min<int64_t>(p.tokens * p.heads, 0x7fffffff)), .block_x = 64};
 }
@@ -173,6 +180,14 @@ void merge_pieces(const AttentionCall& c, const Array& pieces, int32_t num_piece
 
 void attention(const AttentionCall& c) {
   if (const std::optional<Sm90Plan> plan = plan_sm90(c)) return attention_sm90(c, *plan);
+  if (pays_to_widen(c)) {
+    Temporaries temporaries(c.op);
+    const AttentionCall wide = with_wide_room(c, temporaries);
+    if (const std::optional<Sm90Plan> plan = plan_sm90(wide)) {
+      widen(c, wide);
+      return attention_sm90(wide, *plan);
+    }
+  }
   if (const std::optional<MmaPlan> plan = plan_mma(c)) return attention_mma(c, *plan);
   const AttentionParams& p = c.params;
   const Division d = divide(p, kQueryRows);
@@ -198,6 +213,11 @@ void attention(const AttentionCall& c) {
 
 std::string explain_attention(const AttentionCall& call) {
   if (const std::optional<Sm90Plan> plan = plan_sm90(call)) return explain_sm90(*plan);
+  if (pays_to_widen(call)) {
+    Temporaries temporaries(call.op);
+    if (const std::optional<Sm90Plan> plan = plan_sm90(with_wide_room(call, temporaries)))
+      return explain_sm90(*plan) + "; float8 keys and values are widened before";
+  }
   const AttentionParams& p = call.params;
   const std::optional<MmaPlan> mma = plan_mma(call);
   const Division d = mma ? mma->division : divide(p, kQueryRows);

@@ -8,6 +8,7 @@
 #include "gpukit/jit/kernel.h"
 #include "gpukit/ops/attention/attention_impl.h"
 #include "gpukit/ops/attention/attention_sm90_shape.cuh"
+#include "gpukit/ops/common/workspace.h"
 
 namespace gpukit::cuda {
 
@@ -33,6 +34,10 @@ struct Sm90Plan {
 /// nullopt: not Hopper, too few rows, or arrays that the copy engine cannot move.
 std::optional<Sm90Plan> plan_sm90(const AttentionCall& call);
 void attention_sm90(const AttentionCall& call, const Sm90Plan& plan);
+/// The call over keys and values of q's dtype, for float8 ones of whole arrays: room for them, and what fills it. Keys
+/// are exact, values are multiplied by their scale and rounded, as attention_sm80 does.
+AttentionCall with_wide_room(const AttentionCall& call, Temporaries& temporaries);
+void widen(const AttentionCall& call, const AttentionCall& wide);
 std::string explain_sm90(const Sm90Plan& plan);
 
 }  // namespace gpukit::cuda

@@ -33,6 +33,20 @@ ScoreOptions to_score(const char* op, std::optional<double> scale, nb::handle wi
   return s;
 }
 
+AttentionOptions to_options(const char* op, std::optional<double> scale, bool causal, nb::handle window,
+                            std::optional<double> softcap, nb::handle alibi_slopes, nb::handle mask,
+                            nb::handle q_lengths, nb::handle k_lengths, nb::handle chunk, nb::handle q_scale,
+                            nb::handle k_scale, nb::handle v_scale) {
+  return {.score = to_score(op, scale, window, softcap, alibi_slopes, chunk),
+          .causal = causal,
+          .mask = optional(op, "mask", mask),
+          .q_lengths = optional(op, "q_lengths", q_lengths),
+          .k_lengths = optional(op, "k_lengths", k_lengths),
+          .q_scale = optional(op, "q_scale", q_scale),
+          .k_scale = optional(op, "k_scale", k_scale),
+          .v_scale = optional(op, "v_scale", v_scale)};
+}
+
 KvCache to_cache(const char* op, nb::handle k, nb::handle v, nb::handle k_scale, nb::handle v_scale,
                  nb::handle block_tables) {
   return {to_array(op, "k_cache", k), to_array(op, "v_cache", v), optional(op, "k_scale", k_scale),
@@ -46,14 +60,14 @@ void bind_attention(nb::module_& m) {
       "attention",
       [](const ArrayObject& q, const ArrayObject& k, const ArrayObject& v, std::optional<double> scale, bool causal,
          IntArg window, std::optional<double> softcap, ArrayArg alibi_slopes, ArrayArg mask, ArrayArg q_lengths,
-         ArrayArg k_lengths, IntArg chunk, ArrayArg out, bool return_lse) -> AnyObject {
+         ArrayArg k_lengths, IntArg chunk, ArrayArg q_scale, ArrayArg k_scale, ArrayArg v_scale, ArrayArg out,
+         bool return_lse) -> AnyObject {
         constexpr const char* kOp = "attention";
         const Array& a = to_array(kOp, "q", q);
         const Array& b = to_array(kOp, "k", k);
         const Array& c = to_array(kOp, "v", v);
-        const AttentionOptions options{to_score(kOp, scale, window, softcap, alibi_slopes, chunk), causal,
-                                       optional(kOp, "mask", mask), optional(kOp, "q_lengths", q_lengths),
-                                       optional(kOp, "k_lengths", k_lengths)};
+        const AttentionOptions options = to_options(kOp, scale, causal, window, softcap, alibi_slopes, mask, q_lengths,
+                                                    k_lengths, chunk, q_scale, k_scale, v_scale);
         if (!return_lse)
           return with_out(kOp, out, [&](const Array* target) { return attention(a, b, c, options, target); });
         Array lse = in_scope([&] {
@@ -66,10 +80,12 @@ void bind_attention(nb::module_& m) {
       },
       "q"_a, "k"_a, "v"_a, nb::kw_only(), "scale"_a = nb::none(), "causal"_a = false, "window"_a = nb::none(),
       "softcap"_a = nb::none(), "alibi_slopes"_a = nb::none(), "mask"_a = nb::none(), "q_lengths"_a = nb::none(),
-      "k_lengths"_a = nb::none(), "chunk"_a = nb::none(), "out"_a = nb::none(), "return_lse"_a = false,
+      "k_lengths"_a = nb::none(), "chunk"_a = nb::none(), "q_scale"_a = nb::none(), "k_scale"_a = nb::none(),
+      "v_scale"_a = nb::none(), "out"_a = nb::none(), "return_lse"_a = false,
       "softmax(scale q k^T) v for q [batch, queries, heads, dim] and k, v [batch, keys, kv_heads, dim] of any strides. "
       "With return_lse also the logarithm of each sum of exponentials, float32 [batch, heads, queries]. "
-      "window: keys less than this far from the query; chunk: none before the multiple of this that it is past.");
+      "window: keys less than this far from the query; chunk: none before the multiple of this that it is past. "
+      "q_scale, k_scale, v_scale: float32 [kv_heads], what float8_e4m3 k and v, or all three, are multiplied by.");
   m.def(
       "attention_over_cache",
       [](const ArrayObject& q, const ArrayObject& k_cache, const ArrayObject& v_cache, const ArrayObject& sequence_ids,
@@ -94,20 +110,19 @@ void bind_attention(nb::module_& m) {
       "explain_attention",
       [](const ArrayObject& q, const ArrayObject& k, const ArrayObject& v, std::optional<double> scale, bool causal,
          IntArg window, std::optional<double> softcap, ArrayArg alibi_slopes, ArrayArg mask, ArrayArg q_lengths,
-         ArrayArg k_lengths, IntArg chunk) {
+         ArrayArg k_lengths, IntArg chunk, ArrayArg q_scale, ArrayArg k_scale, ArrayArg v_scale) {
         constexpr const char* kOp = "explain_attention";
         const Array& a = to_array(kOp, "q", q);
         const Array& b = to_array(kOp, "k", k);
         const Array& c = to_array(kOp, "v", v);
-        const AttentionOptions options{to_score(kOp, scale, window, softcap, alibi_slopes, chunk), causal,
-                                       optional(kOp, "mask", mask), optional(kOp, "q_lengths", q_lengths),
-                                       optional(kOp, "k_lengths", k_lengths)};
+        const AttentionOptions options = to_options(kOp, scale, causal, window, softcap, alibi_slopes, mask, q_lengths,
+                                                    k_lengths, chunk, q_scale, k_scale, v_scale);
         return in_scope([&] { return explain_attention(a, b, c, options); });
       },
       "q"_a, "k"_a, "v"_a, nb::kw_only(), "scale"_a = nb::none(), "causal"_a = false, "window"_a = nb::none(),
       "softcap"_a = nb::none(), "alibi_slopes"_a = nb::none(), "mask"_a = nb::none(), "q_lengths"_a = nb::none(),
-      "k_lengths"_a = nb::none(), "chunk"_a = nb::none(),
-      "What attention does for such arrays: the path and its kernel, in words.");
+      "k_lengths"_a = nb::none(), "chunk"_a = nb::none(), "q_scale"_a = nb::none(), "k_scale"_a = nb::none(),
+      "v_scale"_a = nb::none(), "What attention does for such arrays: the path and its kernel, in words.");
   m.def(
       "explain_attention_over_cache",
       [](const ArrayObject& q, const ArrayObject& k_cache, const ArrayObject& v_cache, const ArrayObject& sequence_ids,

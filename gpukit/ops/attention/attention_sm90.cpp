@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "gpukit/base/env_attention.h"
 #include "gpukit/jit/launch.h"
@@ -9,6 +10,8 @@
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/workspace.h"
+#include "gpukit/ops/elementwise/binary.h"
+#include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/runtime/fault.h"
 
 namespace gpukit::cuda {
@@ -128,6 +131,27 @@ std::optional<Sm90Plan> plan_sm90(const AttentionCall& c) {
   g.power = shaped ? 1.0f : p.scale * kPowerOfE;
   plan.blocks = static_cast<int>(std::min<int64_t>(token_blocks * columns * g.pieces, sm_count));
   return plan;
+}
+
+AttentionCall with_wide_room(const AttentionCall& c, Temporaries& temporaries) {
+  AttentionCall wide = c;
+  for (Array* a : {&wide.cache.k, &wide.cache.v}) *a = temporaries.empty(a->shape(), c.q.dtype(), c.q.device());
+  CacheLayout& cache = wide.params.cache;
+  cache.kind = c.q.dtype() == DType::float16 ? CacheKind::float16 : CacheKind::bfloat16;
+  for (const auto& [a, s] : {std::pair{&wide.cache.k, &cache.k}, std::pair{&wide.cache.v, &cache.v}}) {
+    const Dims& strides = a->strides();
+    *s = {strides[0], strides[1], strides[2], strides[3], s->scale_page, s->scale_slot, s->scale_head};
+  }
+  return wide;
+}
+
+void widen(const AttentionCall& c, const AttentionCall& wide) {
+  copy_into(wide.cache.k, c.cache.k);
+  Temporaries temporaries(c.op);
+  const Array values = temporaries.empty(c.cache.v.shape(), DType::float32, c.q.device());
+  copy_into(values, c.cache.v);
+  multiply(values, c.cache.v_scale.reshape_view({c.cache.v_scale.size(), 1}), &values);
+  copy_into(wide.cache.v, values);
 }
 
 void attention_sm90(const AttentionCall& c, const Sm90Plan& plan) {

@@ -1106,9 +1106,9 @@ def sdpa_irope(Q: GPUArray, K: GPUArray, V: GPUArray, positions: GPUArray, attn_
     sdpa_causal with queries scaled as irope_scale_q scales them; query i sees keys up to i + causal_offset.
     """
 
-def attention(q: GPUArray, k: GPUArray, v: GPUArray, *, scale: float | None = None, causal: bool = False, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, mask: GPUArray | None = None, q_lengths: GPUArray | None = None, k_lengths: GPUArray | None = None, chunk: SupportsIndex | None = None, out: GPUArray | None = None, return_lse: bool = False) -> Any:
+def attention(q: GPUArray, k: GPUArray, v: GPUArray, *, scale: float | None = None, causal: bool = False, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, mask: GPUArray | None = None, q_lengths: GPUArray | None = None, k_lengths: GPUArray | None = None, chunk: SupportsIndex | None = None, q_scale: GPUArray | None = None, k_scale: GPUArray | None = None, v_scale: GPUArray | None = None, out: GPUArray | None = None, return_lse: bool = False) -> Any:
     """
-    softmax(scale q k^T) v for q [batch, queries, heads, dim] and k, v [batch, keys, kv_heads, dim] of any strides. With return_lse also the logarithm of each sum of exponentials, float32 [batch, heads, queries]. window: keys less than this far from the query; chunk: none before the multiple of this that it is past.
+    softmax(scale q k^T) v for q [batch, queries, heads, dim] and k, v [batch, keys, kv_heads, dim] of any strides. With return_lse also the logarithm of each sum of exponentials, float32 [batch, heads, queries]. window: keys less than this far from the query; chunk: none before the multiple of this that it is past. q_scale, k_scale, v_scale: float32 [kv_heads], what float8_e4m3 k and v, or all three, are multiplied by.
     """
 
 def attention_over_cache(q: GPUArray, k_cache: GPUArray, v_cache: GPUArray, sequence_ids: GPUArray, positions: GPUArray, *, block_tables: GPUArray | None = None, k_scale: GPUArray | None = None, v_scale: GPUArray | None = None, scale: float | None = None, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, chunk: SupportsIndex | None = None, out: GPUArray | None = None) -> GPUArray:
@@ -1116,7 +1116,7 @@ def attention_over_cache(q: GPUArray, k_cache: GPUArray, v_cache: GPUArray, sequ
     Attention of q [tokens, heads, dim] over keys 0 .. positions[i] that a cache holds of sequence sequence_ids[i].
     """
 
-def explain_attention(q: GPUArray, k: GPUArray, v: GPUArray, *, scale: float | None = None, causal: bool = False, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, mask: GPUArray | None = None, q_lengths: GPUArray | None = None, k_lengths: GPUArray | None = None, chunk: SupportsIndex | None = None) -> str:
+def explain_attention(q: GPUArray, k: GPUArray, v: GPUArray, *, scale: float | None = None, causal: bool = False, window: SupportsIndex | None = None, softcap: float | None = None, alibi_slopes: GPUArray | None = None, mask: GPUArray | None = None, q_lengths: GPUArray | None = None, k_lengths: GPUArray | None = None, chunk: SupportsIndex | None = None, q_scale: GPUArray | None = None, k_scale: GPUArray | None = None, v_scale: GPUArray | None = None) -> str:
     """
     What attention does for such arrays: the path and its kernel, in words.
     """
