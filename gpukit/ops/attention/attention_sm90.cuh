@@ -1,11 +1,9 @@
 // attention_sm90: attention of 16-bit data on Hopper. A block stays on its multiprocessor and takes unit after unit of
-// work: up to 128 rows, which are tokens by query heads of one KV head. One warp loads queries, keys and values by TMA;
-// two warpgroups of 64 rows each multiply by wgmma: scores of the next tile, then values of this one, and take
-// exponentials while values are multiplied. Neither waits for the other, so that one's exponentials are under the
-// other's products.
+// work: up to 128 rows, which are tokens by query heads of one KV head. One warp loads queries, keys and values by TMA
+// (attention_sm90_load.cuh). Two warpgroups of 64 rows each multiply by wgmma, in turns: one asks for the scores of its
+// next tile and the values of this one, and takes exponentials while those and the other's products are made.
 //
-// Its sums have the order of attention_sm80 and so its bits: tiles of 64 keys in pieces of 512, each a softmax of its
-// own.
+// Its sums have the order of attention_sm80 and so its bits: tiles of 64 keys in pieces, each a softmax of its own.
 #pragma once
 #include "gpukit/ops/attention/attention_sm80_tile.cuh"
 #include "gpukit/ops/attention/attention_sm90_load.cuh"
