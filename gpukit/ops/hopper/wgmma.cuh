@@ -21,9 +21,9 @@ GPUKIT_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
 }
 /// What `value`, which is never negative, comes from is done before the next wait: the compiler moves waits before
-/// arithmetic that does without the products, but not before a branch.
+/// arithmetic that does without the products, but not before this instruction, which never runs.
 GPUKIT_DEVICE void finish_before_wait(float value) {
-  if (value < 0.0f) asm volatile("exit;");
+  if (value < 0.0f) asm volatile("nanosleep.u32 1;");
 }
 /// Nothing that reads the sums may be moved before this.
 template <int Registers>
