@@ -137,6 +137,24 @@ Array matmul_product(const char* op, const Array& a, const Array& b, const Matmu
   return result;
 }
 
+void subtract_product(const char* op, const Array& out, const Array& a, const Array& b) {
+  const Shapes shapes = check_shapes(op, a.shape(), b.shape());
+  check_shape(op, "out", out, shapes.out);
+  check_dtype(op, "b", b, a.dtype());
+  check_dtype(op, "out", out, a.dtype());
+  if (a.dtype() != DType::float32 && a.dtype() != DType::float64 && !is_complex(a.dtype()))
+    unsupported_dtype(op, "a", a.dtype(), "have dtype float32, float64, complex64 or complex128");
+  if (out.size() == 0 || shapes.k == 0) return;
+  MatmulProblem problem = make_problem(out.strides(), a, b, shapes);
+  problem.subtracts = 1;
+  switch (out.device().kind) {
+    case DeviceKind::cpu: cpu::matmul(out, a, b, problem); break;
+    case DeviceKind::cuda:
+      cuda::matmul(out, a, b, problem, {.precision = MatmulPrecision::exact, .kernel = MatmulKernel::simt});
+      break;
+  }
+}
+
 MatmulProblem matrix_problem(const Dims& out_strides, const Array& a, const Array& b) {
   return make_problem(out_strides, a, b, {{}, {}, a.shape(0), b.shape(1), a.shape(1)});
 }

@@ -42,6 +42,11 @@ struct MatmulOptions {
 /// inner dimensions, batches), DTypeError, DeviceError, and Error for tf32 with anything but float32.
 Array matmul(const Array& a, const Array& b, const Array* out = nullptr, const MatmulOptions& options = {});
 
+/// out -= a @ b for float32, float64 and complex numbers, exact: each element of out is the first term of its own sum.
+/// All have one dtype and as many dimensions. No element of out may lie in a or b, though all three may be parts of one
+/// array. Throws ShapeError, DTypeError.
+void subtract_product(const char* op, const Array& out, const Array& a, const Array& b);
+
 /// How that product would be computed now, in one line: the kernel, its tiles and grid, and the order of the sums.
 std::string explain_matmul(const Array& a, const Array& b, const MatmulOptions& options = {});
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <complex>
 #include <string>
@@ -11,6 +12,7 @@
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
 #include "gpukit/base/thread_pool.h"
+#include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/matmul/matmul_impl.h"
 #include "tests/support/testing.h"
@@ -394,6 +396,65 @@ TEST_P(Matmul, Errors) {
   EXPECT_EQ(matmul(small, small, nullptr, {.precision = MatmulPrecision::tf32}).dtype(), DType::float32);
   EXPECT_EQ(batched_matmul(array({2, 3, 4}), array({2, 4, 5})).shape(), (Dims{2, 3, 5}));
   EXPECT_EQ(transpose(array({2, 3})).shape(), (Dims{3, 2}));
+}
+
+constexpr DType kSubtracted[] = {DType::float32, DType::float64, DType::complex64, DType::complex128};
+
+TEST_P(Matmul, SubtractsFromItsOutput) {
+  for (const Size& s : kSizes)
+    for (DType dtype : kSubtracted) {
+      const int64_t batch = 2;
+      const auto a_values = random_values(batch * s.m * s.k, 1), b_values = random_values(batch * s.k * s.n, 2);
+      auto wanted = random_values(batch * s.m * s.n, 3);
+      const Array out = make_array(wanted, {batch, s.m, s.n}, dtype, device());
+      subtract_product("test", out, make_array(a_values, {batch, s.m, s.k}, dtype, device()),
+                       make_array(b_values, {batch, s.k, s.n}, dtype, device()));
+      const auto product = reference(a_values, b_values, batch, s.m, s.k, s.n);
+      for (size_t i = 0; i < wanted.size(); ++i) wanted[i] -= product[i];
+      const double tolerance = 4 * testing::epsilon(real_of(dtype)) * static_cast<double>(s.k + 1);
+      std::vector<double> got;
+      for (const auto& value : testing::to_complex(astype(out, DType::complex128))) got.push_back(value.real());
+      EXPECT_TRUE(testing::all_close(got, wanted, tolerance, tolerance)) << s.m << " " << s.k << " " << s.n;
+    }
+}
+
+/// Blocks of one array, rows backwards, an output of columns: each element takes its steps one by one.
+TEST_P(Matmul, SubtractsPartsOfOneArrayStepByStep) {
+  constexpr int64_t kSize = 75, kCut = 30;
+  for (DType dtype : kSubtracted) {
+    const Array all = make_array(random_values(kSize * kSize, 4), {kSize, kSize}, dtype, device());
+    const auto block = [](const Array& x, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+      return x.narrow(0, row, rows).narrow(1, column, columns);
+    };
+    const auto views = [&](const Array& x, bool turned) {
+      const Array from = turned ? x.transpose().slice(0, kSize - 1, -1, -1) : x;
+      return std::array{block(from, kCut, kSize - kCut, kCut, kSize - kCut), block(from, kCut, kSize - kCut, 0, kCut),
+                        block(from, 0, kCut, kCut, kSize - kCut)};
+    };
+    for (bool turned : {false, true}) {
+      const Array whole = copy(all), steps = copy(all);
+      const auto [out, a, b] = views(whole, turned);
+      subtract_product("test", out, a, b);
+      const auto [other, left, right] = views(steps, turned);
+      for (int64_t k = 0; k < kCut; ++k) subtract_product("test", other, left.narrow(1, k, 1), right.narrow(0, k, 1));
+      EXPECT_EQ(bytes(whole), bytes(steps)) << name(dtype) << turned;
+      EXPECT_NE(bytes(whole), bytes(all));
+    }
+  }
+}
+
+TEST_P(Matmul, SubtractionRefusesWhatItCannotTake) {
+  const auto zeros = [&](const Dims& shape, DType dtype) {
+    return make_array(std::vector<double>(static_cast<size_t>(shape.product())), shape, dtype, device());
+  };
+  const Array a = zeros({2, 3}, DType::float32), b = zeros({3, 4}, DType::float32), out = zeros({2, 4}, DType::float32);
+  EXPECT_THROW(subtract_product("test", a, a, b), ShapeError);
+  EXPECT_THROW(subtract_product("test", out, a, out), ShapeError);
+  EXPECT_THROW(subtract_product("test", out, a, zeros({3, 4}, DType::float64)), DTypeError);
+  EXPECT_THROW(subtract_product("test", zeros({2, 4}, DType::float64), a, b), DTypeError);
+  EXPECT_THROW(
+      subtract_product("test", zeros({2, 4}, DType::int32), zeros({2, 3}, DType::int32), zeros({3, 4}, DType::int32)),
+      DTypeError);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ struct Truth {
 template <typename F>
 struct Swapped {
   F re, im;
+  Swapped operator-() const { return {-re, -im}; }
 };
 
 inline float add_product(float sum, float a, float b) { return std::fma(a, b, sum); }

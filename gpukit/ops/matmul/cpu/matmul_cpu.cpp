@@ -47,6 +47,7 @@ class Product {
   using Sum = typename Sums<T>::type;
   using Packed = typename Sums<T>::Packed;
   static_assert(sizeof(Sum) == sizeof(Packed));
+  static constexpr bool kSubtracts = std::is_same_v<Sum, Out> && !std::is_integral_v<Sum>;
 
   static constexpr double kTaskWork = 1 << 20;     // multiply-adds that are worth another thread
   static constexpr double kFewRowsWork = 1 << 15;  // elements of b that are, where reading them is the work
@@ -87,7 +88,7 @@ class Product {
   void run_task(const Scratch& scratch, const Matrices& x, int64_t first_row, int64_t first_column,
                 const Tile& task) const {
     if constexpr (RowProduct<T>::kServes)
-      if (s_.m == 1 && s_.b_n == 1)
+      if (s_.m == 1 && s_.b_n == 1 && s_.subtracts == 0)
         return run_row(x.out + first_column * s_.out_n, x.a, x.b + first_column, task.columns);
     const int64_t rows = rows_of(scratch.depth);
     const int64_t columns = sums_in_place() ? task.columns : scratch.depth / block_.columns * block_.columns;
@@ -119,13 +120,16 @@ class Product {
     const int64_t stride = sums_in_place() ? s_.out_m : round_up(tile.columns, block_.columns);
     // Few steps at a time where b is read in place: whole rows of it pass, which memory likes.
     const int64_t slice = reads_in_place(tile.rows) ? kStepsInPlace : scratch.depth * Sums<T>::kSteps;
+    if (s_.subtracts != 0 && !sums_in_place())
+      for (int64_t row = 0; row < tile.rows; ++row) load_row(sums + row * stride, x.out + row * s_.out_m, tile.columns);
     int64_t k = 0;
     do {
       const int64_t depth = std::min(slice, s_.k - k);
       block_.pack_rows(a, x.a + k * s_.a_k, tile.rows, s_.a_m, depth, s_.a_k);
+      if (s_.subtracts != 0) negate(a, round_up(tile.rows, block_.rows) * packed_steps<T>(depth));
       for (int64_t column = 0; column < tile.columns; column += block_.columns)
-        run_strip(sums + column, stride, a, x.b + k * s_.b_k + column * s_.b_n, scratch.strip<Packed>(), depth, k == 0,
-                  {tile.rows, std::min<int64_t>(block_.columns, tile.columns - column)});
+        run_strip(sums + column, stride, a, x.b + k * s_.b_k + column * s_.b_n, scratch.strip<Packed>(), depth,
+                  k == 0 && s_.subtracts == 0, {tile.rows, std::min<int64_t>(block_.columns, tile.columns - column)});
       k += depth;
     } while (k < s_.k && work_wanted());
     if (sums_in_place()) return;
@@ -160,6 +164,16 @@ class Product {
       accumulate(edge, block_.columns, a, strip, strip_stride, steps, fresh);
       each_row([&](Sum* to, const Sum* from) { std::copy_n(from, tile.columns, to); });
     }
+  }
+
+  /// What is taken from the output is the product of -a and b.
+  static void negate(Packed* a, int64_t size) {
+    if constexpr (kSubtracts)
+      for (int64_t i = 0; i < size; ++i) a[i] = -a[i];
+  }
+  void load_row(Sum* sums, const Out* out, int64_t columns) const {
+    if constexpr (kSubtracts)
+      for (int64_t column = 0; column < columns; ++column) sums[column] = out[column * s_.out_n];
   }
 
   void store_row(Out* out, const Sum* sums, int64_t columns) const {

@@ -66,6 +66,17 @@ struct MatmulSum<complex<double>> {
   }
 };
 
+template <typename R>
+GPUKIT_DEVICE complex<R> negated(complex<R> sum) {
+  return {-sum.re, -sum.im};
+}
+
+/// Sums can start with what they are stored as.
+template <typename Out, typename Sum>
+inline constexpr bool kSubtracts = false;
+template <typename Sum>
+inline constexpr bool kSubtracts<Sum, Sum> = true;
+
 template <typename Out, typename Sum>
 struct MatmulStore {
   static GPUKIT_DEVICE Out of(Sum v) { return static_cast<Out>(v); }
@@ -111,7 +122,7 @@ GPUKIT_DEVICE void load_slice(Sum (&to)[kMatmulLoads], const MatmulSlice& slice,
 }
 
 template <typename T, typename Out>
-__global__ void __launch_bounds__(kMatmulThreads) matmul(Out* out, const T* a, const T* b, MatmulProblem s) {
+__global__ void __launch_bounds__(kMatmulThreads, 1) matmul(Out* out, const T* a, const T* b, MatmulProblem s) {
   using Sum = typename MatmulSum<T>::type;
   constexpr int kPitch = kMatmulTile + 4;  // spreads the banks and keeps 4 lanes aligned
   __shared__ __align__(16) Sum a_slice[kMatmulDepth][kPitch];
@@ -133,6 +144,19 @@ __global__ void __launch_bounds__(kMatmulThreads) matmul(Out* out, const T* a, c
     for (int i = 0; i < 4; ++i)
 #pragma unroll
       for (int j = 0; j < 4; ++j) sums[i][j] = Sum{};
+
+    Out* out_tile = out + at.out;
+    const auto each_output = [&](auto&& f) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int64_t r = row + thread_row + i, c = column + thread_column + j;
+          if (r < s.m && c < s.n) f(sums[i][j], out_tile[r * s.out_m + c * s.out_n]);
+        }
+    };
+    if constexpr (kSubtracts<Out, Sum>)
+      if (s.subtracts) each_output([](Sum& sum, const Out& first) { sum = negated(first); });
 
     Sum a_next[kMatmulLoads], b_next[kMatmulLoads];
     load_slice<T>(a_next, a_map, a_tile, s.m - row, s.a_m, s.k, s.a_k);
@@ -172,14 +196,11 @@ __global__ void __launch_bounds__(kMatmulThreads) matmul(Out* out, const T* a, c
       __syncthreads();
     }
 
-    Out* out_tile = out + at.out;
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int64_t r = row + thread_row + i, c = column + thread_column + j;
-        if (r < s.m && c < s.n) out_tile[r * s.out_m + c * s.out_n] = MatmulStore<Out, Sum>::of(sums[i][j]);
-      }
+    each_output([&](Sum sum, Out& place) {
+      if constexpr (kSubtracts<Out, Sum>)
+        if (s.subtracts) sum = negated(sum);
+      place = MatmulStore<Out, Sum>::of(sum);
+    });
   }
 }
 

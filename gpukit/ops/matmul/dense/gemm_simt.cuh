@@ -136,7 +136,29 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kResident)
 #pragma unroll
   for (int i = 0; i < kStages - 1; ++i) copy_slice(i * kStageBytes);
 
+  T* const to = out + at.out + (row + thread_row) * s.out_m + (column + thread_column) * s.out_n;
+  const bool vectors = s.out_n == 1 && s.out_m % kVector == 0 && reinterpret_cast<uint64_t>(out + at.out) % 16 == 0;
+  /// f(row of sums, first column of sums, place, columns inside the output) for each chunk of outputs of this thread.
+  const auto each_chunk = [&](auto&& f) {
+#pragma unroll
+    for (int i = 0; i < kRowChunks * kVector; ++i) {
+      const int down = i / kVector * kRowStep + i % kVector;
+      if (row + thread_row + down >= s.m) continue;
+#pragma unroll
+      for (int j = 0; j < kColumnChunks; ++j) {
+        const int along = j * kColumnStep;
+        f(i, j * kVector, to + down * s.out_m + along * s.out_n, s.n - column - thread_column - along);
+      }
+    }
+  };
+
   T sums[kRowChunks * kVector][kColumnChunks * kVector] = {};
+  if (s.subtracts)
+    each_chunk([&](int i, int j, const T* place, int64_t columns_left) {
+#pragma unroll
+      for (int e = 0; e < kVector; ++e)
+        if (e < columns_left) sums[i][j + e] = negated(place[e * s.out_n]);
+    });
   Vec<T, kVector> a_chunks[2][kRowChunks], b_chunks[2][kColumnChunks];
   const unsigned char* const a_first = simt_stages + thread_row * kElementBytes;
   const unsigned char* const b_first = simt_stages + ASlice::kBytes + thread_column * kElementBytes;
@@ -189,29 +211,18 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kResident)
     add_products(0);
   }
 
-  T* to = out + at.out + (row + thread_row) * s.out_m + (column + thread_column) * s.out_n;
-  const bool vectors = s.out_n == 1 && s.out_m % kVector == 0 && reinterpret_cast<uint64_t>(out + at.out) % 16 == 0;
+  each_chunk([&](int i, int j, T* place, int64_t columns_left) {
+    Vec<T, kVector> results;
 #pragma unroll
-  for (int i = 0; i < kRowChunks * kVector; ++i) {
-    const int down = i / kVector * kRowStep + i % kVector;
-    if (row + thread_row + down >= s.m) continue;
+    for (int e = 0; e < kVector; ++e) results.v[e] = s.subtracts ? negated(sums[i][j + e]) : sums[i][j + e];
+    if (vectors && columns_left >= kVector) {
+      store_vec<T, kVector>(place, results);
+    } else {
 #pragma unroll
-    for (int j = 0; j < kColumnChunks; ++j) {
-      const int along = j * kColumnStep;
-      const int64_t columns_left = s.n - column - thread_column - along;
-      T* place = to + down * s.out_m + along * s.out_n;
-      Vec<T, kVector> results;
-#pragma unroll
-      for (int e = 0; e < kVector; ++e) results.v[e] = sums[i][j * kVector + e];
-      if (vectors && columns_left >= kVector) {
-        store_vec<T, kVector>(place, results);
-      } else {
-#pragma unroll
-        for (int e = 0; e < kVector; ++e)
-          if (e < columns_left) place[e * s.out_n] = results.v[e];
-      }
+      for (int e = 0; e < kVector; ++e)
+        if (e < columns_left) place[e * s.out_n] = results.v[e];
     }
-  }
+  });
 }
 
 }  // namespace gpukit

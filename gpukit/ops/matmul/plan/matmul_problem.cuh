@@ -13,9 +13,16 @@ struct MatmulProblem {
   int64_t a_m, a_k, b_k, b_n, out_m, out_n;
   int64_t batches;
   int32_t batch_rank;
+  int32_t subtracts;  // the output is the first term of its sum, the products are taken from it
   int64_t batch_shape[kMaxBatchRank];
   int64_t batch_a[kMaxBatchRank], batch_b[kMaxBatchRank], batch_out[kMaxBatchRank];
 };
+
+/// A difference is the sum of products that starts at minus its first term, with the sign turned at the end.
+template <typename Sum>
+GPUKIT_DEVICE Sum negated(Sum sum) {
+  return -sum;
+}
 
 struct MatmulOffsets {
   int64_t a, b, out;
