@@ -120,3 +120,24 @@ def test_fused_chains_are_measured(measure, torch):
     figures = json.loads(measure.report.path.read_text())["figures"]
     assert {name: figures[name]["value"] > 0 for name in ("fuse_chain10_f32_vs_copy", "fuse_chain10_bf16_vs_copy")}
     assert all("copy" in name for name in figures) and not measure.report.data.get("faults")
+
+
+def test_linear_algebra_and_sorts_are_measured(measure, torch):
+    import measure_linalg
+
+    def stand_in(op, function=None):
+        function = function or getattr(gp.linalg, op)
+        return lambda *tensors, **options: function(*(t.array for t in tensors))
+
+    calls = {op: stand_in(op) for op in ("qr", "eigh", "svd")}
+    torch.linalg = SimpleNamespace(cholesky_ex=stand_in("cholesky"), solve_ex=stand_in("solve"), **calls)
+    torch.sort, torch.argsort = stand_in("sort", gp.sort), stand_in("argsort", gp.argsort)
+    for group in measure_linalg.GROUPS.values():
+        group(gp, torch, measure.report)
+    data = measure.report.data
+    assert not data.get("faults")
+    wanted = {name for name in LIMITS if name.endswith("_least") and name.startswith(("linalg_", "sort_", "argsort_"))}
+    assert len(wanted) == 10 and all(data["figures"][name]["value"] > 0 for name in wanted)
+    for _ in range(100):
+        sizes = measure_linalg.drawn((512, 4096))
+        assert sizes[0] == 512 and sizes[-1] == 4096 and sizes == sorted(sizes)

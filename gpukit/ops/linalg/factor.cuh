@@ -52,6 +52,21 @@ GPUKIT_DEVICE void cholesky_matrix(Team t, T* out, const T* x, W* a, const Facto
       out[i * n + j] = convert<T>((p.flag ? j >= i : j <= i) ? a[i * n + j] : of_real<W>(0));
 }
 
+/// The row of the largest element of column `c` from row c on; NaN is the largest.
+template <typename W>
+GPUKIT_DEVICE int64_t pivot_row(const W* a, int64_t pitch, int64_t rows, int64_t c, Real<W>& most) {
+  int64_t best = c;
+  most = modulus(a[c * pitch + c]);
+  for (int64_t i = c + 1; i < rows; ++i) {
+    const Real<W> size = modulus(a[i * pitch + c]);
+    if (size > most || (size != size && most == most)) {
+      most = size;
+      best = i;
+    }
+  }
+  return best;
+}
+
 /// Rows of a [n, width] are exchanged and reduced until its first n columns are an upper triangle. Gives the number of
 /// exchanges; `singular` when a pivot was exactly 0.
 template <typename Team, typename W>
@@ -59,15 +74,8 @@ GPUKIT_DEVICE int64_t eliminate(Team t, W* a, int64_t n, int64_t width, bool& si
   int64_t exchanges = 0;
   singular = false;
   for (int64_t c = 0; c < n && t.wanted(); ++c) {
-    int64_t best = c;
-    Real<W> most = modulus(a[c * width + c]);
-    for (int64_t i = c + 1; i < n; ++i) {
-      const Real<W> size = modulus(a[i * width + c]);
-      if (size > most || (size != size && most == most)) {
-        most = size;
-        best = i;
-      }
-    }
+    Real<W> most;
+    const int64_t best = pivot_row(a, width, n, c, most);
     t.sync();
     if (best != c) {
       ++exchanges;
@@ -130,7 +138,34 @@ GPUKIT_DEVICE void solve_matrix(Team t, T* out, const T* x, const T* b, W* a, co
     for (int64_t j = t.col(); j < k; j += t.cols()) out[i * k + j] = convert<T>(a[i * width + n + j]);
 }
 
-/// Any of det, sign and logarithm may be null. A singular matrix has sign 0 and logarithm -infinity.
+/// Made of the pivots of an elimination, in order.
+template <typename W>
+struct Determinant {
+  W product = of_real<W>(1), direction = of_real<W>(1);
+  Real<W> logarithm = 0;
+
+  GPUKIT_DEVICE void turn() {
+    product = -product;
+    direction = -direction;
+  }
+  GPUKIT_DEVICE void take(W pivot) {
+    const Real<W> size = modulus(pivot);
+    product = product * pivot;
+    logarithm = logarithm + log_of(size);
+    direction = size == Real<W>(0) ? of_real<W>(0) : direction * (pivot / of_real<W>(size));
+  }
+  /// Any may be null. A singular matrix has sign 0 and logarithm -infinity.
+  template <typename T, typename R>
+  GPUKIT_DEVICE void store(T* det, T* sign, R* size) const {
+    // A product may have left the range before its factor of 0.
+    const bool singular = square_of(direction) == Real<W>(0);
+    if (det != nullptr) *det = convert<T>(singular ? of_real<W>(0) : product);
+    if (sign != nullptr) *sign = convert<T>(direction);
+    if (size != nullptr) *size = static_cast<R>(logarithm);
+  }
+};
+
+/// Any of det, sign and logarithm may be null.
 template <typename W, typename Team, typename T, typename R>
 GPUKIT_DEVICE void determinant(Team t, T* det, T* sign, R* logarithm, const T* x, W* a, const FactorParams& p) {
   const int64_t n = p.n;
@@ -139,22 +174,10 @@ GPUKIT_DEVICE void determinant(Team t, T* det, T* sign, R* logarithm, const T* x
   bool singular;
   const int64_t exchanges = eliminate(t, a, n, n, singular);
   if (t.lane() != 0) return;
-  const W start = of_real<W>(exchanges % 2 == 0 ? 1 : -1);
-  if (det != nullptr) {
-    W product = start;
-    for (int64_t i = 0; i < n; ++i) product = product * a[i * n + i];
-    *det = convert<T>(product);
-  }
-  if (sign == nullptr) return;
-  W direction = start;
-  Real<W> sum = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const Real<W> size = modulus(a[i * n + i]);
-    sum = sum + log_of(size);
-    direction = size == Real<W>(0) ? of_real<W>(0) : direction * (a[i * n + i] / of_real<W>(size));
-  }
-  *sign = convert<T>(direction);
-  *logarithm = static_cast<R>(sum);
+  Determinant<W> made;
+  if (exchanges % 2 != 0) made.turn();
+  for (int64_t i = 0; i < n; ++i) made.take(a[i * n + i]);
+  made.store(det, sign, logarithm);
 }
 
 }  // namespace gpukit::linalg

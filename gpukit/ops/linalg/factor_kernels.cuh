@@ -1,6 +1,6 @@
 // One block factors one matrix after another, each in shared memory where it fits, else in its piece of `work`.
 #pragma once
-#include "gpukit/ops/common/half.cuh"
+#include "gpukit/ops/linalg/factor_block.cuh"
 #include "gpukit/ops/linalg/orthogonal.cuh"
 
 namespace gpukit::linalg {
@@ -18,32 +18,11 @@ struct Block {
   GPUKIT_DEVICE void sync() const { __syncthreads(); }
 };
 
-/// The type a kernel computes in, of the same layout as the type it is named by.
-template <typename T>
-struct Computed {
-  using type = T;
-};
-template <typename R>
-struct Computed<complex<R>> {
-  using type = Pair<R>;
-};
-
-extern __shared__ __align__(16) unsigned char factor_shared[];
-
 template <typename T>
 GPUKIT_DEVICE typename Computed<T>::type* work_memory(T* work, const FactorParams& p) {
   using W = typename Computed<T>::type;
   return p.in_shared ? reinterpret_cast<W*>(factor_shared) : reinterpret_cast<W*>(work) + blockIdx.x * p.work;
 }
-template <typename T>
-GPUKIT_DEVICE typename Computed<T>::type* piece(T* all, int64_t at) {
-  return all == nullptr ? nullptr : reinterpret_cast<typename Computed<T>::type*>(all) + at;
-}
-template <typename T>
-GPUKIT_DEVICE const typename Computed<T>::type* piece(const T* all, int64_t at) {
-  return all == nullptr ? nullptr : reinterpret_cast<const typename Computed<T>::type*>(all) + at;
-}
-
 template <typename T>
 __global__ void __launch_bounds__(kFactorThreads, 1) cholesky(T* out, const T* x, T* work, FactorParams p) {
   using W = typename Computed<T>::type;

@@ -53,6 +53,14 @@ template <typename R>
 GPUKIT_DEVICE Pair<R> operator*(Pair<R> a, Pair<R> b) {
   return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
+/// sum - a b by fused steps, as a matrix product takes them.
+GPUKIT_DEVICE float minus_product(float sum, float a, float b) { return fmaf(-a, b, sum); }
+GPUKIT_DEVICE double minus_product(double sum, double a, double b) { return fma(-a, b, sum); }
+template <typename R>
+GPUKIT_DEVICE Pair<R> minus_product(Pair<R> sum, Pair<R> a, Pair<R> b) {
+  return {minus_product(minus_product(sum.re, a.re, b.re), -a.im, b.im),
+          minus_product(minus_product(sum.im, a.re, b.im), a.im, b.re)};
+}
 /// By the larger part of b, so that nothing overflows on the way.
 template <typename R>
 GPUKIT_DEVICE Pair<R> operator/(Pair<R> a, Pair<R> b) {

@@ -5,6 +5,7 @@
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/linalg/blocked.h"
 #include "gpukit/ops/linalg/factor_impl.h"
 
 namespace gpukit::linalg {
@@ -86,6 +87,7 @@ Array cholesky(const Array& x, bool upper, const Array* out) {
     p.work = cholesky_work(p.n);
     if (target.size() == 0) return;
     const Array values = contiguous(x, temporaries);
+    if (is_blocked(p.n)) return blocked_cholesky("cholesky", target, values, upper);
     GPUKIT_ON_DEVICE(x, cholesky(target, values, p));
   });
 }
@@ -98,6 +100,7 @@ Array det(const Array& x, const Array* out) {
     p.work = lu_work(p.n, 0);
     if (p.batch == 0) return;
     const Array values = contiguous(x, temporaries);
+    if (is_blocked(p.n)) return blocked_determinants("det", target, Array(), Array(), values);
     GPUKIT_ON_DEVICE(x, determinant("det", target, Array(), Array(), values, p));
   });
 }
@@ -111,7 +114,10 @@ Slogdet slogdet(const Array& x) {
   if (p.batch == 0) return made;
   Temporaries temporaries("slogdet");
   const Array values = contiguous(x, temporaries);
-  GPUKIT_ON_DEVICE(x, determinant("slogdet", Array(), made.sign, made.logabsdet, values, p));
+  if (is_blocked(p.n))
+    blocked_determinants("slogdet", Array(), made.sign, made.logabsdet, values);
+  else
+    GPUKIT_ON_DEVICE(x, determinant("slogdet", Array(), made.sign, made.logabsdet, values, p));
   return made;
 }
 
@@ -124,6 +130,7 @@ Array inv(const Array& x, const Array* out) {
     p.work = lu_work(p.n, p.k);
     if (target.size() == 0) return;
     const Array values = contiguous(x, temporaries);
+    if (is_blocked(p.n)) return blocked_solve("inv", target, values, Array());
     GPUKIT_ON_DEVICE(x, solve("inv", target, values, Array(), p));
   });
 }
@@ -149,6 +156,10 @@ Array solve(const Array& a, const Array& b, const Array* out) {
     FactorParams p = params_of(left);
     p.k = k;
     p.work = lu_work(n, k);
+    if (is_blocked(n)) {
+      blocked_solve(kOp, vector ? target.expand_dims(target.ndim()) : target, left, sides);
+      return;
+    }
     GPUKIT_ON_DEVICE(a, solve(kOp, target, left, sides, p));
   });
 }
@@ -163,7 +174,10 @@ Qr qr(const Array& x, bool complete) {
   if (p.batch == 0) return made;
   Temporaries temporaries("qr");
   const Array values = contiguous(x, temporaries);
-  GPUKIT_ON_DEVICE(x, qr(made.q, made.r, values, p));
+  if (values.size() != 0 && is_blocked_qr(p.m, p.n))
+    blocked_qr("qr", made.q, made.r, values);
+  else
+    GPUKIT_ON_DEVICE(x, qr(made.q, made.r, values, p));
   return made;
 }
 
