@@ -29,6 +29,7 @@ import measure_audio
 import measure_elementwise
 import measure_fuse
 import measure_hearing
+import measure_linalg
 import measure_llm
 import measure_load
 import measure_matmul
@@ -272,6 +273,7 @@ GROUPS = {
     **measure_attention.GROUPS,
     **measure_nn.GROUPS,
     **measure_fuse.GROUPS,
+    **measure_linalg.GROUPS,
     **measure_audio.GROUPS,
     **measure_load.GROUPS,
     **measure_llm.GROUPS,

@@ -24,8 +24,9 @@ import measure_tts
 import pygpukit as gp
 from cpu_figures import report
 
-PARTS = ("matmul", "language", "operations", "speech")
+PARTS = ("matmul", "linalg", "language", "operations", "speech")
 SIZES = (512, 1024, 2048)
+LINALG_SIZES = (128, 512, 1024)
 TURN_S = 0.1  # one contender's turn at least
 PAUSE_S = 0.15  # before a turn: the threads of the other contender look out for work a while before they sleep
 
@@ -39,32 +40,48 @@ def turn_us(call: Callable[[], object], calls: int) -> float:
     return (time.perf_counter() - began) / calls * 1e6
 
 
-def matmul_figure(size: int, repeats: int) -> dict[str, object]:
-    """NumPy's time over ours, medians, for square float32 matrices."""
+def versus_numpy(ours: Callable[[], object], theirs: Callable[[], object], repeats: int) -> dict[str, float]:
+    """NumPy's time over ours, medians."""
+
+    def mine() -> None:
+        ours()
+        gp.synchronize("cpu")
+
+    calls = [max(1, round(TURN_S * 1e6 / turn_us(call, 2))) for call in (mine, theirs)]
+    samples = [(turn_us(mine, calls[0]), turn_us(theirs, calls[1])) for _ in range(repeats)]
+    us, numpy_us = (statistics.median(x) for x in zip(*samples, strict=True))
+    return {"value": round(numpy_us / us, 3), "us": round(us, 1), "numpy_us": round(numpy_us, 1)}
+
+
+def matmul_figure(size: int, repeats: int) -> dict[str, float]:
+    """Of square float32 matrices."""
     rng = np.random.default_rng(size)
     left, right = (rng.uniform(-1, 1, (size, size)).astype(np.float32) for _ in range(2))
     result = np.empty_like(left)
     a, b = (gp.from_numpy(x, device="cpu") for x in (left, right))
     out = gp.zeros((size, size), device="cpu")
-
-    def ours() -> None:
-        gp.matmul(a, b, out=out)
-        gp.synchronize("cpu")
-
-    def theirs() -> None:
-        np.matmul(left, right, out=result)
-
-    calls = [max(1, round(TURN_S * 1e6 / turn_us(call, 2))) for call in (ours, theirs)]
-    samples = [(turn_us(ours, calls[0]), turn_us(theirs, calls[1])) for _ in range(repeats)]
+    figure = versus_numpy(lambda: gp.matmul(a, b, out=out), lambda: np.matmul(left, right, out=result), repeats)
     if not np.allclose(out.to_numpy(), result, atol=size * 2.0**-24, rtol=1e-5):
         raise SystemExit(f"matmul of {size}: ours and NumPy's results differ")
-    us, numpy_us = (statistics.median(x) for x in zip(*samples, strict=True))
-    return {
-        "value": round(numpy_us / us, 3),
-        "us": round(us, 1),
-        "numpy_us": round(numpy_us, 1),
-        "gflop_s": round(2 * size**3 / us * 1e-3, 1),
-    }
+    return {**figure, "gflop_s": round(2 * size**3 / figure["us"] * 1e-3, 1)}
+
+
+def linalg_figures(repeats: int) -> dict[str, object]:
+    """Factorisations and systems of float64."""
+    figures: dict[str, object] = {}
+    for size in LINALG_SIZES:
+        values = np.random.default_rng(size).standard_normal((size, size))
+        square, right = values @ values.T / size + np.eye(size), values[:, :1].copy()
+        x, b = (gp.from_numpy(array, device="cpu") for array in (square, right))
+        calls: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
+            "cholesky": (lambda x=x: gp.linalg.cholesky(x), lambda x=square: np.linalg.cholesky(x)),
+            "solve": (lambda x=x, b=b: gp.linalg.solve(x, b), lambda x=square, b=right: np.linalg.solve(x, b)),
+            "inv": (lambda x=x: gp.linalg.inv(x), lambda x=square: np.linalg.inv(x)),
+            "qr": (lambda x=x: gp.linalg.qr(x), lambda x=square: np.linalg.qr(x)),
+        }
+        for op, (ours, theirs) in calls.items():
+            figures[f"cpu_linalg_{op}_f64_{size}_vs_numpy"] = versus_numpy(ours, theirs, repeats)
+    return figures
 
 
 def language_figure(repeats: int) -> dict[str, object]:
@@ -113,6 +130,8 @@ def main() -> None:
     parts, figures = options.parts.split(","), dict[str, object]()
     if "matmul" in parts:
         figures.update({f"cpu_matmul_f32_{size}_vs_numpy": matmul_figure(size, options.repeats) for size in SIZES})
+    if "linalg" in parts:
+        figures.update(linalg_figures(options.repeats))
     if "language" in parts:
         repeats = str(options.repeats)
         figures["cpu_stories15m_share_of_read"] = of_two_threads(Path(__file__).name, "--language", "--repeats", repeats)
