@@ -171,11 +171,7 @@ def test_eigh(device, shape, dtype):
     near((v * values.to_numpy()[..., None, :]) @ adjoint(v), exact(x), dtype, size(x))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("full", [False, True])
-def test_svd(device, shape, dtype, full):
-    x = random(shape, dtype)
+def check_svd(x, dtype, full):
     made = gp.linalg.svd(up(x), full_matrices=full)
     u, s, vh = made
     assert made.U is u and made.S is s and made.Vh is vh
@@ -188,6 +184,13 @@ def test_svd(device, shape, dtype, full):
     k = s.shape[-1]
     product = (exact(u.to_numpy())[..., :k] * s.to_numpy()[..., None, :]) @ exact(vh.to_numpy())[..., :k, :]
     near(product, exact(x), dtype, size(x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("full", [False, True])
+def test_svd(device, shape, full, dtype):
+    check_svd(random(shape, dtype), dtype, full)
 
 
 SINGULAR_VALUES = {

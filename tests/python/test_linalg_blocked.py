@@ -10,6 +10,7 @@ from test_linalg import (
     EPSILON,
     adjoint,
     check_replays,
+    check_svd,
     definite,
     exact,
     near,
@@ -96,6 +97,30 @@ def test_qr_of_random_matrices(device, shape, mode, dtype):
     if mode == "complete" and shape[0] > 1000:
         shape = (400, shape[1])
     check_qr(random(shape, dtype), dtype, mode)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("shape", [(300, 20), (20, 300), (2, 140, 30), (2, 30, 140), (900, 5)])
+def test_svd_of_tall_and_wide_matrices(device, shape, full, dtype):
+    check_svd(random(shape, dtype), dtype, full)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_svd_of_tall_matrices_without_full_rank(device, dtype):
+    for x in (with_values(210, 20, np.append([3.0, 2.0, 1e-3], np.zeros(17)), dtype), np.zeros((210, 20), dtype)):
+        check_svd(x, dtype, True)
+        check_svd(adjoint(x), dtype, False)
+    good = random((210, 20), dtype)
+    bad = good.copy()
+    bad[7, 3] = np.nan
+    for both in (np.stack([good, bad]), np.stack([adjoint(good), adjoint(bad)])):
+        for part in (*gp.linalg.svd(up(both)), gp.linalg.svdvals(up(both))):
+            assert np.isfinite(part.to_numpy()[0]).all() and np.isnan(part.to_numpy()[1]).all()
+    whole = gp.linalg.svd(up(np.stack([bad, good])), full_matrices=False)
+    alone = gp.linalg.svd(up(good), full_matrices=False)
+    for one, two in zip(alone, whole, strict=True):
+        assert one.to_numpy().tobytes() == two.to_numpy()[1].tobytes()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -214,3 +239,7 @@ def test_views_and_outputs_of_any_layout(device):
 def test_replays_are_eager_calls(device, name):
     n = 66
     check_replays(CAPTURED[name], definite((2, n, n), "float32") / np.float32(n))
+
+
+def test_replays_of_tall_singular_values_are_eager_calls(device):
+    check_replays(lambda x, right, out: gp.linalg.svdvals(x, out=out), random((2, 70, 61), "float32")[..., :30])

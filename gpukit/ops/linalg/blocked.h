@@ -19,8 +19,13 @@ void blocked_cholesky(const char* op, const Array& out, const Array& x, bool upp
 void blocked_solve(const char* op, const Array& out, const Array& a, const Array& b);
 /// det, or sign and logarithm, are not defined where they are not wanted.
 void blocked_determinants(const char* op, const Array& det, const Array& sign, const Array& logarithm, const Array& x);
-/// q [m, k] and r [k, n].
+/// q [m, k] and the first rows of r [.., n]. q is not defined where it is not wanted.
 void blocked_qr(const char* op, const Array& q, const Array& r, const Array& x);
+
+/// A matrix with much more rows than columns, or the other way round, has the singular values of a small square.
+bool is_tall(int64_t m, int64_t n);
+/// As svd(): u and vh are not defined where they are not wanted; with all columns when they are square.
+void tall_svd(const char* op, const Array& values, const Array& u, const Array& vh, const Array& x);
 
 /// x of lower x = b in the place of b, matrices [batch, n, k] whose columns lie side by side; `lower` has any strides.
 /// unit: its diagonal is 1.

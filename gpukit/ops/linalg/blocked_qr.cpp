@@ -81,10 +81,11 @@ struct Reflecting {
 bool is_blocked_qr(int64_t m, int64_t n) { return m * n > kUnblocked; }
 
 void blocked_qr(const char* op, const Array& q, const Array& r, const Array& x) {
-  const Array to_q = as_batch(q), to_r = as_batch(r), from = as_batch(x);
+  const Array to_q = q.defined() ? as_batch(q) : q, to_r = as_batch(r), from = as_batch(x);
   const Device device = x.device();
   const DType dtype = x.dtype();
-  const int64_t m = from.shape(1), n = from.shape(2), k = to_q.shape(2), steps = std::min(m, n), all = from.shape(0);
+  const int64_t m = from.shape(1), n = from.shape(2), k = q.defined() ? q.shape(-1) : 0, steps = std::min(m, n),
+                all = from.shape(0);
   const int64_t most = std::min(steps, kReflections), widest = std::max({n, k, most});
   const int64_t chunk = device.kind == DeviceKind::cuda ? std::min(m, kChunk) : m;
   const int64_t chunks = (m + chunk - 1) / chunk, padded = chunks * chunk;
@@ -112,12 +113,13 @@ void blocked_qr(const char* op, const Array& q, const Array& r, const Array& x) 
       on.factor(column, width);
       if (next < n) on.reflect(column, width, on.a, next, n - next, true);
     }
+    GPUKIT_STEP(x, finish_qr(op, to_r.narrow(0, first, count), on.a.narrow(1, 0, to_r.shape(1)), bounds, true));
+    if (!q.defined()) continue;
     fill(found, int64_t{0});
     fill(diagonal(found), int64_t{1});
     for (int64_t column = (steps - 1) / kReflections * kReflections; column >= 0; column -= kReflections)
       on.reflect(column, std::min(kReflections, steps - column), found, column, k - column, false);
     GPUKIT_STEP(x, finish_qr(op, to_q.narrow(0, first, count), found.narrow(1, 0, m), bounds, false));
-    GPUKIT_STEP(x, finish_qr(op, to_r.narrow(0, first, count), on.a.narrow(1, 0, k), bounds, true));
   }
 }
 

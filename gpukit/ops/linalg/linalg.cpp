@@ -73,6 +73,7 @@ void run_svd(const char* op, const Array& s, const Array& u, const Array& vh, co
   p.work = svd_work(longer, shorter, p.k, u.defined());
   if (p.batch == 0) return;
   const Array values = contiguous(x, temporaries);
+  if (x.size() != 0 && is_tall(p.m, p.n)) return tall_svd(op, s, u, vh, values);
   GPUKIT_ON_DEVICE(x, svd(op, s, u, vh, values, p));
 }
 

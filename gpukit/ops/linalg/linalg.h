@@ -1,8 +1,8 @@
 // Factorisations, systems of equations, eigenvalues and norms of matrices: the last two axes; leading axes are batches.
 //
 // dtypes: float32, float64, complex64, complex128; others throw DTypeError. Computed in the precision of the input; the
-// CPU takes double for matrices that are not factored by blocks. Every sum has one order, so that a matrix's result does
-// not depend on the others.
+// CPU takes double for matrices that are not factored by blocks. Every sum has one order, so that a matrix's result
+// does not depend on the others.
 //
 // Nothing is raised for values: what has no answer is NaN in every element of that matrix's results, but below the
 // diagonal of R, on every device.
