@@ -37,11 +37,11 @@ TEST(Blocked, GroupsAreNeverEmpty) {
 TEST(Blocked, TheRoomForPanelsChangesNoBit) {
   GPUKIT_NEEDS_GPU();
   constexpr int64_t kSize = 70;
-  const auto values = testing::random_values(2 * kSize * kSize, 3);
+  const auto values = testing::random_values(kSize * kSize, 3);
   for (DType dtype : {DType::float32, DType::complex64}) {
-    const Array a = testing::make_array(values, {2, kSize, kSize}, dtype, testing::kCuda);
+    const Array a = testing::make_array(values, {kSize, kSize}, dtype, testing::kCuda);
     const std::string inverse = bytes(inv(a)), q = bytes(qr(a).q);
-    for (int64_t room : {int64_t{0}, int64_t{kSize * 9 * itemsize(dtype)}, int64_t{kSize * 33 * itemsize(dtype)}}) {
+    for (int64_t room : {int64_t{0}, int64_t{kSize * 9 * itemsize(dtype)}}) {
       cuda::set_panel_room(room);
       const std::string other = bytes(inv(a)), other_q = bytes(qr(a).q);
       cuda::set_panel_room(INT64_MAX);

@@ -68,7 +68,7 @@ struct MatmulSum<complex<double>> {
 
 template <typename R>
 GPUKIT_DEVICE complex<R> negated(complex<R> sum) {
-  return {-sum.re, -sum.im};
+  return {R(0) - sum.re, R(0) - sum.im};
 }
 
 /// Sums can start with what they are stored as.

@@ -18,10 +18,11 @@ struct MatmulProblem {
   int64_t batch_a[kMaxBatchRank], batch_b[kMaxBatchRank], batch_out[kMaxBatchRank];
 };
 
-/// A difference is the sum of products that starts at minus its first term, with the sign turned at the end.
+/// A difference is the sum of products that starts at minus its first term, with the sign turned at the end. A
+/// difference of 0 is positive, as that of equal numbers.
 template <typename Sum>
 GPUKIT_DEVICE Sum negated(Sum sum) {
-  return -sum;
+  return Sum(0) - sum;
 }
 
 struct MatmulOffsets {
