@@ -242,7 +242,7 @@ def test_a_kernel_that_starts_early_waits_first(name):
 
 
 def test_kernels_of_one_token_start_early():
-    """All of them wait before they read or write: an embedding, norms, products, positions, the cache, experts."""
+    """All wait before they read or write: an embedding, norms, products, positions, the cache, attention, experts."""
     code = """
     import numpy as np, pygpukit as gp
     rng = np.random.default_rng(3)
@@ -257,13 +257,17 @@ def test_kernels_of_one_token_start_early():
     cos, sin = (host(f(np.outer(np.arange(48), np.arange(16))), "float32") for f in (np.cos, np.sin))
     ids, at, tables = host([4]), host([7]), host([[2, 0, 1]])
     x, normed, qkv, mlp, out = short(1, 64), short(1, 64), short(1, 96), short(1, 72), short(1, 64)
-    q = short(1, 1, 32)
+    q, rows, heads = short(1, 1, 32), short(1, 20, 2, 64), [short(1, 20, 2, 64) for _ in "qkv"]
+    long = [short(1, 640, 1, 32) for _ in "kv"]
     router, gate_up, downs, routed, wide = (short(*s) for s in ((5, 64), (5, 48, 64), (5, 64, 24), (1, 64), (1, 66)))
     def step():
         gp.embedding(table, ids, out=x)
         gp.rmsnorm(x, gamma, out=normed)
         gp.linear(normed, qkv_w, out=qkv)
         gp.qkv_rope_append(qkv, q, k, v, host([0]), at, block_tables=tables, cos=cos, sin=sin)
+        gp.attention_over_cache(q, k, v, host([0]), at, block_tables=tables, out=q)
+        gp.attention_over_cache(q, *long, host([0]), host([600]), out=q)  # two pieces
+        gp.attention(*heads, causal=True, out=rows)
         gp.layernorm(x, gamma, beta, out=normed)
         gp.linear_swiglu(normed, gate, up, out=mlp)
         gp.linear(mlp, down, residual=x, out=out)
@@ -271,7 +275,7 @@ def test_kernels_of_one_token_start_early():
         gp.add(out, routed, out=routed)
         gp.multiply(wide[:, 1:65], routed, out=routed)
         gp.gelu(routed, out=routed)
-        return [a.to_numpy().tobytes() for a in (normed, qkv, q, k, v, mlp, out, routed)]
+        return [a.to_numpy().tobytes() for a in (normed, qkv, q, k, v, rows, mlp, out, routed)]
     first = step()
     assert step() == first
     """

@@ -11,6 +11,7 @@
 #include "gpukit/ops/common/rounding.h"
 #include "gpukit/ops/common/rows.h"
 #include "gpukit/ops/common/workspace.h"
+#include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/runtime/fault.h"
 
 namespace gpukit::cuda {
@@ -140,7 +141,8 @@ void attention_mma(const AttentionCall& c, const MmaPlan& plan) {
                                  .grid_y = static_cast<unsigned>(d.blocks_y),
                                  .grid_z = static_cast<unsigned>(d.pieces),
                                  .block_x = 32 * kMmaWarps,
-                                 .shared_bytes = static_cast<unsigned>(plan.shared_bytes)};
+                                 .shared_bytes = static_cast<unsigned>(plan.shared_bytes),
+                                 .overlaps = may_start_early(c.out, d.blocks_x * d.blocks_y * d.pieces)};
   Temporaries temporaries(c.op);
   Array pieces;
   if (d.split != 0) pieces = temporaries.empty({p.tokens * p.heads * d.pieces * (p.dim + 2)}, DType::float32, device);
@@ -174,7 +176,9 @@ bool pieces_fit(const AttentionParams& p, int64_t pieces) {
 
 void merge_pieces(const AttentionCall& c, const Array& pieces, int32_t num_pieces, float power) {
   const AttentionParams& p = c.params;
-  jit::launch(mma_merge_kernels.get(0, c.q.dtype()), c.out.device(), merge_config(p), write(c.out), write_if(c.lse),
+  jit::LaunchConfig config = merge_config(p);
+  config.overlaps = may_start_early(c.out, config.grid_x);
+  jit::launch(mma_merge_kernels.get(0, c.q.dtype()), c.out.device(), config, write(c.out), write_if(c.lse),
               read(pieces), read_if(c.first), read_if(c.second), p, num_pieces, power);
 }
 

@@ -10,6 +10,7 @@
 #include "gpukit/ops/attention/attention_sm80_tile.cuh"
 #include "gpukit/ops/attention/attention_softmax.cuh"
 #include "gpukit/ops/common/fault.cuh"
+#include "gpukit/ops/hopper/pdl.cuh"
 
 namespace gpukit {
 
@@ -352,6 +353,7 @@ __global__ void __launch_bounds__(32 * kMmaWarps, 2)
                    const int32_t* lengths_or_positions, const void* mask, const float* slopes, Fault* fault,
                    const __grid_constant__ AttentionParams p, const __grid_constant__ MmaGrid g) {
   extern __shared__ uint4 memory[];
+  start_in_turn();
   const AttentionArrays a{k, v, k_scale, v_scale, tables, lengths_or_ids, lengths_or_positions, mask, slopes};
   auto& s = *reinterpret_cast<MmaShared*>(memory);
   char* rest = reinterpret_cast<char*>(memory) + sizeof(MmaShared);
@@ -399,6 +401,7 @@ template <typename T>
 __global__ void __launch_bounds__(64)
     attention_sm80_merge(T* out, float* lse, const float* pieces, const int32_t* first, const int32_t* second,
                          const __grid_constant__ AttentionParams p, int32_t num_pieces, float power) {
+  start_in_turn();
   for (int64_t unit = blockIdx.x; unit < p.tokens * p.heads; unit += gridDim.x) {
     const int64_t token = unit / p.heads, head = unit % p.heads;
     const Query query = query_of(p, token, first, second);

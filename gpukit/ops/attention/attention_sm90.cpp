@@ -12,6 +12,7 @@
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/elementwise/binary.h"
 #include "gpukit/ops/elementwise/copy.h"
+#include "gpukit/ops/hopper/pdl.h"
 #include "gpukit/runtime/fault.h"
 
 namespace gpukit::cuda {
@@ -163,7 +164,8 @@ void attention_sm90(const AttentionCall& c, const Sm90Plan& plan) {
   const Device device = c.out.device();
   const jit::LaunchConfig config{.grid_x = static_cast<unsigned>(plan.blocks),
                                  .block_x = kSm90Threads,
-                                 .shared_bytes = static_cast<unsigned>(sm90_places(plan.dim).bytes)};
+                                 .shared_bytes = static_cast<unsigned>(sm90_places(plan.dim).bytes),
+                                 .overlaps = should_overlap(plan.blocks, runtime::current_sm_count(device))};
   Temporaries temporaries(c.op);
   Array pieces, totals;
   const bool keeps_totals = sm90_is_wide(plan.dim) && g.split == 0;

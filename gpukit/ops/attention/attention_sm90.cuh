@@ -8,6 +8,7 @@
 #include "gpukit/ops/attention/attention_sm80_tile.cuh"
 #include "gpukit/ops/attention/attention_sm90_load.cuh"
 #include "gpukit/ops/attention/attention_softmax.cuh"
+#include "gpukit/ops/hopper/pdl.cuh"
 #include "gpukit/ops/hopper/wgmma.cuh"
 
 namespace gpukit {
@@ -388,6 +389,7 @@ __global__ void __launch_bounds__(kSm90Threads, 1)
   float* const sums = Attention::kWide ? totals + int64_t{blockIdx.x} * kSm90Rows * kDim
                                        : reinterpret_cast<float*>(start + Block::kPlaces.totals);
   const Block block{p, g, s, shared_address(start)};
+  let_next_start();
   if (threadIdx.x == 0) {
     block.init_barriers();
     tile_prefetch(&q_map);
@@ -395,6 +397,7 @@ __global__ void __launch_bounds__(kSm90Threads, 1)
     tile_prefetch(&v_map);
   }
   __syncthreads();
+  wait_for_previous();
   if (threadIdx.x >= 256) {
     give_registers<56>();
     if (threadIdx.x < 288)
