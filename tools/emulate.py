@@ -56,6 +56,7 @@ def environment(given):
         "GPUKIT_EMULATOR_SEED": str(given.seed),
         "GPUKIT_EMULATOR_STRICT": str(int(given.strict)),
         "GPUKIT_EMULATOR_EARLY": str(int(given.early)),
+        "GPUKIT_EMULATOR_LATE": str(given.late),
     }
     path = f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
     return {**os.environ, **settings, "PATH": path}
@@ -65,6 +66,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1, help="order of threads and blocks; 0: as they are numbered")
     parser.add_argument("--arch", type=int, choices=(80, 90), default=80, help="the chip: SM 80, or 90 with TMA and wgmma")
+    parser.add_argument("--late", type=int, default=-1, help="a warpgroup that runs when the rest of its block cannot")
     parser.add_argument("--strict", action="store_true", help="kernels use all they read")
     parser.add_argument("--early", action="store_true", help="every launch may start before the one before has ended")
     parser.add_argument("command", nargs=argparse.REMAINDER)

@@ -36,7 +36,8 @@ const Settings& settings() {
                         text("GPUKIT_EMULATOR_CXX", "clang++"),
                         here.dli_fname,
                         {std::strtoull(text("GPUKIT_EMULATOR_SEED", "1").c_str(), nullptr, 10),
-                         text("GPUKIT_EMULATOR_STRICT", "0") != "0", text("GPUKIT_EMULATOR_EARLY", "0") != "0"},
+                         text("GPUKIT_EMULATOR_STRICT", "0") != "0", text("GPUKIT_EMULATOR_EARLY", "0") != "0",
+                         std::atoi(text("GPUKIT_EMULATOR_LATE", "-1").c_str())},
                         std::atoi(text("GPUKIT_EMULATOR_SMS", "4").c_str()),
                         std::atoi(text("GPUKIT_EMULATOR_ARCH", "80").c_str())};
   }();

@@ -178,6 +178,7 @@ void for_each_chunk(uint32_t shared, int64_t width, int swizzle, Move move) {
 }
 
 void load_box(const TensorMap& map, const std::vector<int32_t>& at, uint32_t to) {
+  begin_box();
   for_each_row(map, at, to,
                [&](uint32_t shared, const unsigned char* from, int64_t before, int64_t bytes, int64_t width) {
                  std::vector<unsigned char> row(width, 0);
@@ -197,6 +198,7 @@ void load_box(const TensorMap& map, const std::vector<int32_t>& at, uint32_t to)
                    std::memcpy(place, &row[done], part);
                  });
                });
+  end_box();
 }
 
 void store_box(const TensorMap& map, const std::vector<int32_t>& at, uint32_t from) {

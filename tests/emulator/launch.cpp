@@ -196,7 +196,7 @@ std::string stuck(const Machine& m) {
 
 /// Runs the blocks that are prepared, those of a cluster side by side.
 template <typename Random>
-void run_blocks(Machine& m, Random& random, bool shuffled) {
+void run_blocks(Machine& m, Random& random, const Options& options) {
   const int all = m.blocks * m.threads;
   m.objects_end = m.objects_start;
   m.objects.clear();
@@ -204,10 +204,12 @@ void run_blocks(Machine& m, Random& random, bool shuffled) {
   begin_hopper(all);
   std::vector<int> order(all);
   std::iota(order.begin(), order.end(), 0);
-  for (;;) {
-    if (shuffled) std::shuffle(order.begin(), order.end(), random);
+  constexpr int kWarpgroup = 128;
+  for (bool all_run = options.late < 0;;) {
+    if (options.seed != 0) std::shuffle(order.begin(), order.end(), random);
     bool moved = false, left = true;
     for (int thread : order) {
+      if (!all_run && thread % m.threads / kWarpgroup == options.late) continue;
       Fiber& f = m.fibers[thread];
       if (f.state != State::ready && f.state != State::waiting) continue;
       const bool waited = f.state == State::waiting;
@@ -226,15 +228,16 @@ void run_blocks(Machine& m, Random& random, bool shuffled) {
       moved = finish_barrier(m, block) || moved;
       if (!m.error.empty()) return;
     }
-    if (!moved) m.error = stuck(m);
+    if (!moved && all_run) m.error = stuck(m);
     if (!m.error.empty()) return;
+    all_run = options.late < 0 || !moved;
   }
   m.error = end_hopper();
 }
 
 /// Prepares the cluster of `block`, and runs it when that block is its first.
 template <typename Random>
-void run_cluster_of(Machine& m, const Shape& shape, uint64_t block, Random& random, bool shuffled) {
+void run_cluster_of(Machine& m, const Shape& shape, uint64_t block, Random& random, const Options& options) {
   const Index at = {static_cast<unsigned>(block % shape.grid.x),
                     static_cast<unsigned>(block / shape.grid.x % shape.grid.y),
                     static_cast<unsigned>(block / shape.grid.x / shape.grid.y)};
@@ -245,7 +248,7 @@ void run_cluster_of(Machine& m, const Shape& shape, uint64_t block, Random& rand
     prepare(m, i);
     m.fibers[i].block = {at.x + static_cast<unsigned>(i / m.threads), at.y, at.z};
   }
-  run_blocks(m, random, shuffled);
+  run_blocks(m, random, options);
 }
 
 }  // namespace
@@ -275,7 +278,7 @@ std::string launch(const char* name, Entry entry, const Shape& shape, void** arg
   std::iota(blocks.begin(), blocks.end(), 0);
   if (options.seed != 0) std::shuffle(blocks.begin(), blocks.end(), random);
   for (size_t i = 0; i < blocks.size(); ++i) {
-    run_cluster_of(m, shape, blocks[i], random, options.seed != 0);
+    run_cluster_of(m, shape, blocks[i], random, options);
     if (std::exchange(m.again, false)) {
       i = static_cast<size_t>(-1);
       continue;

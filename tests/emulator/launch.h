@@ -20,6 +20,7 @@ struct Options {
   uint64_t seed = 1;    // of the order of threads and blocks, 0: as they are numbered
   bool strict = false;  // see shadow.h
   bool early = false;   // every launch is
+  int late = -1;        // the warpgroup of each block that runs when no other thread can
 };
 
 using Entry = void (*)(void** arguments);

@@ -350,16 +350,17 @@ void multiply(Frame& f, const Instruction& i) {
   for (size_t k = 0; k < to.size(); ++k) f.set(to[k], uint64_t{mine.result[k]});
 }
 
-/// Registers of 64 bits may be given as two halves, the low one first.
+/// Registers of 64 and 32 bits may be given as two halves, the low one first.
 void move(Frame& f, const Instruction& i) {
   const std::vector<Argument> to = items(i.arguments[0]), from = items(i.arguments[1]);
   if (to.size() == 1 && from.size() == 1) return f.set(to[0], f.value(from[0]));
-  if (i.name != "mov.b64" || to.size() + from.size() != 3)
+  const int bits = i.name == "mov.b64" ? 32 : i.name == "mov.b32" ? 16 : 0;  // of a half
+  if (bits == 0 || to.size() + from.size() != 3)
     emulator_fail("%s: %zu parts from %zu", i.name.c_str(), to.size(), from.size());
-  const uint64_t low = f.value(from[0]) & 0xffffffffu;
-  const uint64_t value = from.size() == 2 ? low | f.value(from[1]) << 32 : f.value(from[0]);
-  f.set(to[0], to.size() == 2 ? value & 0xffffffffu : value);
-  if (to.size() == 2) f.set(to[1], value >> 32);
+  const uint64_t mask = (uint64_t{1} << bits) - 1, low = f.value(from[0]) & mask;
+  const uint64_t value = from.size() == 2 ? low | (f.value(from[1]) & mask) << bits : f.value(from[0]);
+  f.set(to[0], to.size() == 2 ? low : value);
+  if (to.size() == 2) f.set(to[1], value >> bits & mask);
 }
 
 // Which function runs an instruction; the longest beginning counts.

@@ -22,6 +22,7 @@ struct Cell {
   uint32_t write_clock = 0, read_clock = 0;  // of the thread's lane, see `seen`
   int16_t writer = -1, reader = -1;
   bool atomic = false, declared = false;
+  uint32_t box = 0;  // whose copy wrote it; 0: a thread
 };
 
 constexpr size_t kPage = 4096, kStaticBytes = 48 * 1024;
@@ -48,6 +49,7 @@ struct Shadow {
   std::vector<Wait> waits;
   bool acquired = false;  // the block has counted in global memory, and may read what other blocks wrote before
   int thread = -1;
+  uint32_t box = 0, boxes = 0;  // that is copied now, all until now
   std::vector<uint32_t> clock;  // by thread: how often it was ordered
   std::vector<uint32_t> seen;   // by thread: the clocks of the threads that came before it, of its warp alone or of all
   size_t known = 32;            // how many of them
@@ -104,6 +106,7 @@ void check_cell(Shadow& s, Cell& c, Access access, bool is_shared, uintptr_t add
     c.writer = static_cast<int16_t>(s.thread);
     c.write_clock = s.clock[s.thread];
     c.atomic = is_atomic;
+    c.box = s.box;
   } else {
     c.read = s.epoch;
     c.reader = static_cast<int16_t>(s.thread);
@@ -141,6 +144,7 @@ void begin_launch(std::vector<Range> ranges, unsigned shared_bytes, bool strict,
   s.early = early;
   s.ranges = std::move(ranges);
   s.shared_bytes = shared_bytes;
+  s.box = 0;
   s.first_of_launch = ++s.epoch;
   if (s.pages.size() > 4096) s.pages.clear();
   s.last_page = ~uintptr_t{0};
@@ -156,6 +160,26 @@ void begin_block(int threads, int blocks) {
   s.seen.assign(threads * s.known, 0);
   const size_t used = std::min(kBlockBytes, kDynamicStart + s.shared_bytes + kStaticBytes);
   for (int block = 0; block < blocks; ++block) std::memset(arena() + block * kBlockBytes, 0xff, used);
+}
+
+void begin_box() { shadow().box = ++shadow().boxes; }
+void end_box() { shadow().box = 0; }
+
+bool same_box(const void* a, const void* b) {
+  Shadow& s = shadow();
+  const auto box = [&](const void* p) {
+    const Cell& c = s.shared[static_cast<const unsigned char*>(p) - arena()];
+    return c.written >= s.first_of_block ? c.box : 0;
+  };
+  return s.strict || box(a) == 0 || box(a) == box(b);
+}
+
+bool is_settled(const void* p, size_t bytes) {
+  Shadow& s = shadow();
+  const Cell* const first = &s.shared[static_cast<const unsigned char*>(p) - arena()];
+  return std::all_of(first, first + bytes, [&](const Cell& c) {
+    return c.written < s.first_of_block || ordered(s, c.written, c.writer, c.write_clock);
+  });
 }
 
 void order_block() { ++shadow().epoch; }

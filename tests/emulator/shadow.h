@@ -25,6 +25,13 @@ void note_previous_ended();
 void check_previous_ended(const char* what);
 /// A new block, or the blocks of a cluster: their shared memory is unwritten, and all ones.
 void begin_block(int threads, int blocks);
+/// What is written in between is one box of a copy.
+void begin_box();
+void end_box();
+/// Whether `b` was written by the box that wrote `a`, if one did. `strict`: always.
+bool same_box(const void* a, const void* b);
+/// Whether all that was written to these bytes of the arena comes before what the thread does now.
+bool is_settled(const void* p, size_t bytes);
 /// All accesses before are ordered before all later ones of the block.
 void order_block();
 /// The same between lanes of a warp.

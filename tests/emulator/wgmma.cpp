@@ -122,24 +122,32 @@ unsigned char* place(uint32_t address, int block) {
   return static_cast<unsigned char*>(emulator_shared_address(static_cast<uint32_t>(block * kBlockBytes) + address));
 }
 
-void check_tile(const Tile& tile, int rows, int block) {
+/// Whether a row may be read. One past the box that brought the first may be of no use, and its bytes on their way.
+bool check_row(const Tile& tile, int row, int block) {
   const int step = tile.transposed ? 2 : 16;
-  for (int row = 0; row < rows; ++row)
-    for (int byte = 0; byte < 32; byte += step)
-      emulator_access(place(tile.address(row, byte), block), step, Access::fragment);
+  bool settled = true;
+  for (int byte = 0; byte < 32; byte += step) {
+    const unsigned char* const at = place(tile.address(row, byte), block);
+    if (same_box(place(tile.address(0, byte), block), at))
+      emulator_access(at, step, Access::fragment);
+    else
+      settled = settled && is_settled(at, step);
+  }
+  return settled;
 }
 
-/// Rows of a tile as numbers, [row][element of K].
+/// Rows of a tile as numbers, [row][element of K]. What may not be read is all ones.
 std::vector<double> read_tile(const Tile& tile, int rows, Element element, int block) {
-  check_tile(tile, rows, block);
   const int size = bytes_of(element), depth = 32 / size;
   std::vector<double> values(static_cast<size_t>(rows) * depth);
-  for (int row = 0; row < rows; ++row)
+  for (int row = 0; row < rows; ++row) {
+    const bool settled = check_row(tile, row, block);
     for (int k = 0; k < depth; ++k) {
       uint32_t word = 0;
       std::memcpy(&word, place(tile.address(row, k * size), block), size);
-      values[row * depth + k] = element_of(element, word, 0);
+      values[row * depth + k] = element_of(element, settled ? word : ~0u, 0);
     }
+  }
   return values;
 }
 

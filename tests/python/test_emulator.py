@@ -60,6 +60,15 @@ def test_threads_meet_at_barriers_and_in_warps():
         assert out == [sum(range(32, 64)) + 16.0] * 32 + [sum(range(32)) + 16.0] * 32
 
 
+def test_registers_in_two_halves():
+    body = """
+    unsigned r;
+    asm("{.reg .b16 low, high; mov.b32 {low, high}, %1; mov.b32 %0, {high, low};}" : "=r"(r) : "r"(0x12345678u));
+    out[threadIdx.x] = r == 0x56781234u;
+    """
+    assert launch(body) == [1.0] * 64
+
+
 def test_copies_arrive_at_the_wait_and_not_before():
     body = """
     extern __shared__ float s[];
@@ -368,3 +377,30 @@ def test_sums_are_not_there_before_the_wait():
     """
     out = launch(body, threads=128, options=("--arch", "90"))
     assert out == [1.0] * 32 + [17.0] * 32
+
+
+QUANTISED = """
+import numpy as np, pygpukit as gp
+rng = np.random.default_rng(3)
+def product(format, m, n, k, kernel=None, zero=False, out="float32", **options):
+    x, b = rng.integers(-31, 32, (m, k)), rng.integers(-2, 3, (n, k))
+    with gp.device("cuda"):
+        a = gp.from_numpy(x.astype(np.float32)).astype("bfloat16")
+        data, scale, *more = gp.quantize(gp.from_numpy(b.astype(np.float32)), format, **options)
+        b = gp.dequantize(data, scale, **({"tensor_scale": more[0]} if more else {})).to_numpy()
+        tensor = {"tensor_scale_b": more[0]} if more else {}
+        c = gp.scaled_matmul(a, data, scale_b=scale, out_dtype=out, **tensor, **({"kernel": kernel} if kernel else {}))
+        got = c.to_numpy(dtype="float64")
+    want = x @ b.T.astype(float)
+    assert np.linalg.norm(got - want) <= 4e-3 * np.linalg.norm(want), (format, m, n, k, options)
+"""
+
+
+def test_rows_past_a_box_do_not_count():
+    """A tile of fewer weights than the product has rows; with --strict the rest is a fault."""
+    code = QUANTISED + "product('fp8_e4m3', 2, 72, 1408, kernel='wgmma', out='bfloat16', block='row')"
+    done = run(code, "--arch", "90")
+    assert done.returncode == 0, done.stderr
+    done = run(code, "--arch", "90", "--strict")
+    assert done.returncode != 0
+    assert "race" in done.stderr or "nobody wrote" in done.stderr, done.stderr
