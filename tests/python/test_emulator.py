@@ -396,6 +396,21 @@ def product(format, m, n, k, kernel=None, zero=False, out="float32", **options):
 """
 
 
+def test_boxes_of_the_tile_before_have_left():
+    """An odd number of boxes leaves through two buffers in turns: the next tile must not write over the last one."""
+    code = """
+    import numpy as np, pygpukit as gp
+    rng = np.random.default_rng(3)
+    with gp.device("cuda"):
+        a, b = (gp.from_numpy(rng.standard_normal(s).astype(np.float32)).astype("bfloat16") for s in ((220, 64), (2000, 64)))
+        assert "wgmma 128x224x64, sides swapped" in gp.explain_matmul(a, b.T), gp.explain_matmul(a, b.T)
+        want = a.to_numpy(dtype="float64") @ b.to_numpy(dtype="float64").T
+        assert np.linalg.norm((a @ b.T).to_numpy(dtype="float64") - want) <= 4e-3 * np.linalg.norm(want)
+    """
+    done = run(code, "--arch", "90")
+    assert done.returncode == 0, done.stderr
+
+
 def test_rows_past_a_box_do_not_count():
     """A tile of fewer weights than the product has rows; with --strict the rest is a fault."""
     code = QUANTISED + "product('fp8_e4m3', 2, 72, 1408, kernel='wgmma', out='bfloat16', block='row')"
@@ -404,3 +419,18 @@ def test_rows_past_a_box_do_not_count():
     done = run(code, "--arch", "90", "--strict")
     assert done.returncode != 0
     assert "race" in done.stderr or "nobody wrote" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("late", ["0", "1", "2"])
+def test_warpgroups_may_fall_behind(late):
+    """Several short tiles a block: the first warpgroup, the second and the loads are each as late as can be."""
+    code = (
+        QUANTISED
+        + """
+product('int4', 260, 640, 256, block=128)  # float32 leaves in an odd number of boxes
+product('fp8_e4m3', 260, 640, 128, block=(128, 128))
+product('nvfp4', 70, 640, 256)
+"""
+    )
+    done = run(code, "--arch", "90", "--late", late)
+    assert done.returncode == 0, done.stderr

@@ -307,7 +307,14 @@ GPUKIT_DEVICE void store_transposed(const TileMap* map, uint32_t buffers, const 
     Sum v[kColumns / 2];  // read before threads part ways, or the compiler serialises the products
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) v[i] = d[part * kColumns / 2 + i];
-    if (thread == 0) store_wait_read < kColumns<N>();
+    if (thread == 0) {
+      // The last of an odd number of boxes left the buffer of the first.
+      if (part == 0) {
+        store_wait_read<0>();
+      } else {
+        store_wait_read<1>();
+      }
+    }
     named_barrier(barrier, 128);
     fill_transposed<Out, kColumns, kPaired>(buffer, v);
     shared_publish();

@@ -66,6 +66,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
   // and more have to be under way.
   constexpr int kSlots = N <= 64 ? 8 : 4, kAhead = N <= 64 ? 2 : 1, kFlight = kSlots - kAhead;
   constexpr int kTokenBytes = DequantGemm::token_bytes(N), kProducer = 40, kConsumer = 232;
+  constexpr int kSecondMayStart = 3, kSecondHasStarted = 4;  // named barriers; 1 and 2 are the warpgroups' own
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);  // the same for all, as the compiler sees
   const int consumers = share.warpgroups * 4;
@@ -240,8 +241,12 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
         if (step < kAhead) decode(next, step);
       }
     }
-    // The second warpgroup starts later, so that one multiplies while the other adds up.
-    if (share.warpgroups > 1 && warpgroup == 1) named_barrier(3, 256);
+    // The second warpgroup starts later, so that one multiplies while the other adds up. It says that it has started:
+    // the first, a tile ahead, would count as both.
+    if (share.warpgroups > 1 && warpgroup == 1) {
+      named_barrier(kSecondMayStart, 256);
+      if (tile + tile_step < share.tiles) named_arrive(kSecondHasStarted, 256);
+    }
 #pragma unroll 1
     for (int loop = first_loop; loop < loops;) {
       const int after = next_loop(loop);
@@ -306,7 +311,10 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
 #pragma unroll
           for (int j = 0; j < N / 2; ++j) sums[j] = __fmaf_rn(by[j / 2 % 2], products[j], sums[j]);
         }
-        if (step == 3 && share.warpgroups > 1 && warpgroup == 0 && loop == first_loop) named_arrive(3, 256);
+        if (step == 3 && share.warpgroups > 1 && warpgroup == 0 && loop == first_loop) {
+          if (tile != first_tile) named_barrier(kSecondHasStarted, 256);
+          named_arrive(kSecondMayStart, 256);
+        }
       }
       if constexpr (!kChained) {
 #pragma unroll
