@@ -1,5 +1,7 @@
 """Layers: a product and what follows it, against NumPy in float64."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -24,11 +26,21 @@ def gelu(x):
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
+def gelu_erf(x):
+    return 0.5 * x * np.vectorize(math.erfc)(-x * np.sqrt(0.5))
+
+
 def silu(x):
     return x / (1 + np.exp(-x))
 
 
-ACTIVATIONS = {None: lambda x: x, "relu": lambda x: np.maximum(x, 0), "gelu": gelu, "silu": silu}
+ACTIVATIONS = {
+    None: lambda x: x,
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": gelu,
+    "gelu_erf": gelu_erf,
+    "silu": silu,
+}
 
 
 def close(got, want, dtype):
@@ -87,6 +99,7 @@ def test_activations_far_out(device, dtype, value):
     with np.errstate(over="ignore"):
         wanted = {
             "gelu": at / (1 + np.exp(-at * (1.5957691216057308 + 0.07135481627260025 * at * at))),
+            "gelu_erf": gelu_erf(at),
             "silu": silu(at),
         }
     for name, want in wanted.items():
@@ -96,7 +109,7 @@ def test_activations_far_out(device, dtype, value):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_erf", "silu"])
 def test_activations_keep_nan(device, dtype, activation):
     x, w = gp.zeros((128, 64), dtype=dtype), gp.zeros((128, 64), dtype=dtype)
     b = gp.full((128,), float("nan"), dtype=dtype)

@@ -39,6 +39,18 @@ GPUKIT_DEVICE float gelu_short(float x) {
 /// 0.5 x (1 + erf(x / sqrt(2))) by erfc: no cancellation in the tail.
 GPUKIT_DEVICE float gelu_erf_of(float x) { return 0.5f * x * erfcf(x * -0.70710678118654752f); }
 GPUKIT_DEVICE double gelu_erf_of(double x) { return 0.5 * x * erfc(x * -0.7071067811865475244); }
+/// The same within 2^-14.7: erfc(|x| / sqrt(2)) / 2 is a polynomial in t = 1 / (1 + 3/8 |x|) times exp(-x^2 / 2). Where
+/// that is subnormal (|x| > 13) it is 0.
+GPUKIT_DEVICE float gelu_erf_short(float x) {
+  const float t = reciprocal_normal(fmaf(fabsf(x), 0.375f, 1.0f));
+  float p = -0x1.734684p-4f;
+  p = fmaf(p, t, 0x1.9a2dfcp-3f);
+  p = fmaf(p, t, 0x1.56462ap-4f);
+  p = fmaf(p, t, 0x1.430a34p-3f);
+  p = fmaf(p, t, 0x1.3146e4p-3f);
+  const float tail = p * t * exp2_normal(x * x * -0.72134752044448171f);
+  return x * (x < 0.0f ? tail : 1.0f - tail);
+}
 
 /// Where the reciprocal would be subnormal (x < -87) it is 0.
 GPUKIT_DEVICE float silu_short(float x) { return x * reciprocal_normal(1.0f + exp2_normal(x * -kLog2E)); }

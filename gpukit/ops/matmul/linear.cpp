@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "gpukit/ops/activation/activation.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/elementwise/binary.h"
@@ -110,6 +111,7 @@ void activate(const Array& x, Activation activation) {
     case Activation::relu: relu(x, &x); break;
     case Activation::gelu: gelu(x, &x); break;
     case Activation::silu: silu(x, &x); break;
+    case Activation::gelu_erf: gelu_erf(x, &x); break;
     case Activation::none: break;
   }
 }

@@ -12,8 +12,8 @@
 
 namespace gpukit {
 
-/// gelu is the tanh form.
-enum class Activation : int32_t { none, relu, gelu, silu };
+/// gelu is the tanh form, gelu_erf the exact one.
+enum class Activation : int32_t { none, relu, gelu, silu, gelu_erf };
 
 struct LinearOptions {
   Array bias = {};  // [n]

@@ -17,9 +17,10 @@ Activation to_activation(python::StringArg activation) {
   if (nb::try_cast(activation, text)) {
     if (text == "relu") return Activation::relu;
     if (text == "gelu") return Activation::gelu;
+    if (text == "gelu_erf") return Activation::gelu_erf;
     if (text == "silu") return Activation::silu;
   }
-  throw ArgumentError("linear", "activation", "be 'relu', 'gelu', 'silu' or None",
+  throw ArgumentError("linear", "activation", "be 'relu', 'gelu', 'gelu_erf', 'silu' or None",
                       nb::cast<std::string>(nb::str(activation)));
 }
 
@@ -89,7 +90,8 @@ void bind_linear(nb::module_& m) {
       "residual"_a = nb::none(), "alpha"_a = 1.0, "out"_a = nb::none(),
       "activation(alpha * input @ weight.T + bias) + residual for input [..., k] and weight [n, k], an array or a "
       "Weight, in one pass where the chip can.\n"
-      "activation: 'relu', 'gelu' (the tanh form), 'silu' or None. Computed in float32 and rounded once.");
+      "activation: 'relu', 'gelu' (the tanh form), 'gelu_erf' (the exact one), 'silu' or None. Computed in float32 and "
+      "rounded once.");
   m.def(
       "linear_swiglu",
       [](python::ArrayArg input, python::ArrayArg gate, python::ArrayArg up, python::ArrayArg out) {

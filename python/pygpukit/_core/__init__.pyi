@@ -1905,7 +1905,7 @@ def _time_linear(input: GPUArray, weight: GPUArray, out: GPUArray, calls: int = 
 def linear(input: GPUArray, weight: GPUArray, bias: GPUArray | None = None, *, activation: str | None = None, residual: GPUArray | None = None, alpha: float = 1.0, out: GPUArray | None = None) -> GPUArray:
     """
     activation(alpha * input @ weight.T + bias) + residual for input [..., k] and weight [n, k], an array or a Weight, in one pass where the chip can.
-    activation: 'relu', 'gelu' (the tanh form), 'silu' or None. Computed in float32 and rounded once.
+    activation: 'relu', 'gelu' (the tanh form), 'gelu_erf' (the exact one), 'silu' or None. Computed in float32 and rounded once.
     """
 
 def linear_swiglu(input: GPUArray, gate: GPUArray, up: GPUArray, *, out: GPUArray | None = None) -> GPUArray:

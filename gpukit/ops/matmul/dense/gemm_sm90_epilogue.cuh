@@ -150,6 +150,10 @@ struct Finish {
 #pragma unroll
       for (int i = 0; i < N / 2; ++i) d[i] = silu_short(d[i]);
     }
+    if (Steps & kBias && e.activation == ActivationCode::gelu_erf) {
+#pragma unroll
+      for (int i = 0; i < N / 2; ++i) d[i] = gelu_erf_short(d[i]);
+    }
   }
 };
 

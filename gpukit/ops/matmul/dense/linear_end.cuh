@@ -12,6 +12,7 @@ GPUKIT_DEVICE float activate_short(float v, ActivationCode activation) {
     case ActivationCode::relu: return v > 0.0f || v != v ? v : 0.0f;  // NaN stays
     case ActivationCode::gelu: return gelu_short(v);
     case ActivationCode::silu: return silu_short(v);
+    case ActivationCode::gelu_erf: return gelu_erf_short(v);
     default: return v;
   }
 }

@@ -5,7 +5,7 @@
 namespace gpukit {
 
 /// As Activation of linear.h.
-enum class ActivationCode : int32_t { none, relu, gelu, silu };
+enum class ActivationCode : int32_t { none, relu, gelu, silu, gelu_erf };
 
 /// activation(alpha * sum + bias) + residual, each step rounded to float32. What an array is missing for is left out.
 struct LinearSteps {

@@ -11,6 +11,7 @@ inline ActivationCode code_of(Activation activation) {
     case Activation::relu: return ActivationCode::relu;
     case Activation::gelu: return ActivationCode::gelu;
     case Activation::silu: return ActivationCode::silu;
+    case Activation::gelu_erf: return ActivationCode::gelu_erf;
     case Activation::none: break;
   }
   return ActivationCode::none;
