@@ -264,4 +264,20 @@ int64_t num_workspaces(Device device) {
   return count;
 }
 
+void fill_workspaces(Device device, uint32_t word) {
+  const auto stream = current_stream(device);
+  const AccountPtr account = paying_account(open_device(device));
+  std::vector<StoragePtr> blocks;
+  StoragePtr counters;
+  {
+    std::lock_guard lock(registry().mutex);
+    const StreamWorkspace& workspace = workspace_of(stream, account);
+    for (const auto& stack : workspace.stacks)
+      if (stack->owner == std::thread::id() && stack->storage != nullptr) blocks.push_back(stack->storage);
+    counters = workspace.counters;
+  }
+  for (const StoragePtr& block : blocks) fill({&block, 0, true}, 4, word, block->bytes() / 4);
+  if (counters != nullptr) fill({&counters, kCounterBytes, true}, 4, word, (kCountedBytes - kCounterBytes) / 4);
+}
+
 }  // namespace gpukit::runtime

@@ -68,4 +68,7 @@ bool reclaim_workspaces(const driver::Context& context, const memory::Account* s
 /// Blocks that streams of the device keep now, for tests.
 int64_t num_workspaces(Device device);
 
+/// Writes `word` over what the current stream keeps for its next calls, but for the counters: for tests.
+void fill_workspaces(Device device, uint32_t word);
+
 }  // namespace gpukit::runtime

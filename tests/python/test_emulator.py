@@ -396,6 +396,19 @@ def product(format, m, n, k, kernel=None, zero=False, out="float32", **options):
 """
 
 
+LEFT = ("scaled_matmul", "grouped_matmul-many", "linear-turned", "sum-long", "conv1d-16", "moe-one", "group_norm-turned")
+
+
+@pytest.mark.parametrize("arch", ["80", "90"])
+def test_what_was_left_in_a_workspace_changes_no_bit(arch):
+    """Of all calls of test_workspaces.py those that leave most there."""
+    tests = str(Path(__file__).with_name("test_workspaces.py"))
+    options = ["-q", "-p", "no:cacheprovider", tests, "-k", f"cuda and ({' or '.join(LEFT)})"]
+    done = run(f"import pytest\nraise SystemExit(pytest.main({options!r}))", "--arch", arch)
+    assert done.returncode == 0, done.stdout
+    assert int(done.stdout.split(" passed")[0].split()[-1]) >= len(LEFT), done.stdout
+
+
 def test_boxes_of_the_tile_before_have_left():
     """An odd number of boxes leaves through two buffers in turns: the next tile must not write over the last one."""
     code = """

@@ -89,6 +89,11 @@ def _bench_pool(count: int = 100000) -> float:
     Nanoseconds of taking a block from the pool and giving it back, a hit each time.
     """
 
+def _fill_workspaces(word: int) -> None:
+    """
+    Writes a word over what the current stream of the default device keeps for its next calls.
+    """
+
 class _Done:
     """An awaitable that is over; internal."""
 
