@@ -434,6 +434,12 @@ def test_rows_past_a_box_do_not_count():
     assert "race" in done.stderr or "nobody wrote" in done.stderr, done.stderr
 
 
+def test_a_stage_is_left_when_all_lanes_have_read_it():
+    """More stages of k than the ring has."""
+    done = run(QUANTISED + "product('int8', 33, 200, 4224, block='row')", "--arch", "90")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("late", ["0", "1", "2"])
 def test_warpgroups_may_fall_behind(late):
     """Several short tiles a block: the first warpgroup, the second and the loads are each as late as can be."""

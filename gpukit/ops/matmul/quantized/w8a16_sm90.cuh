@@ -258,6 +258,7 @@ __global__ void __launch_bounds__((kWarpgroups + 1) * 128, 1)
         if (next == kChainSteps) {
           wgmma_wait<0>();
           keep_sums(products);
+          __syncwarp();  // all lanes have taken their quantised values
           if (lane == 0) barrier_arrive(empty + left * 8);
         }
       }
