@@ -54,6 +54,25 @@ def test_bits_are_those_of_the_plain_kernel(device, rng, form, m, n, k):
             assert np.array_equal(bits(out), bits(plain))
 
 
+@pytest.mark.parametrize("form", [FORMS[0], FORMS[7], FORMS[8], FORMS[9]], ids=str)
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_two_warpgroups_share_k(device, rng, form, rounds):
+    """As many tiles as make that the fastest, for each multiprocessor one or two; chains that they share unevenly."""
+    hopper = device.kind == "cuda" and gp.get_device_info().compute_capability[0] == 9
+    sms = gp.get_device_info().multiprocessor_count if hopper else 1
+    m, n, k = 33, (rounds - 1) * 128 * sms + 64 * sms - 9, 4480
+    given, numbers = weights(rng, n, k, *form)
+    x = gp.from_numpy(rng.standard_normal((m, k)).astype(np.float32)).astype("bfloat16")
+    if hopper:
+        assert "two warpgroups" in gp.explain_scaled_matmul(x, **given)
+    out = poisoned((m, n), "float32")
+    gp.scaled_matmul(x, **given, out=out)
+    wanted = download(x) @ numbers.T
+    assert np.linalg.norm(download(out) - wanted) <= 4e-3 * np.linalg.norm(wanted)
+    if device.kind == "cuda":
+        assert np.array_equal(bits(out), bits(gp.scaled_matmul(backwards(x), **given, out_dtype="float32")))
+
+
 @pytest.mark.parametrize("form", [FORMS[0], FORMS[1], FORMS[7], FORMS[9]], ids=str)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_a_row_alone_and_in_the_batch(device, rng, form, dtype):

@@ -449,6 +449,7 @@ def test_warpgroups_may_fall_behind(late):
 product('int4', 260, 640, 256, block=128)  # float32 leaves in an odd number of boxes
 product('fp8_e4m3', 260, 640, 128, block=(128, 128))
 product('nvfp4', 70, 640, 256)
+product('int4', 20, 520, 4224, block=128)  # two warpgroups share k
 """
     )
     done = run(code, "--arch", "90", "--late", late)

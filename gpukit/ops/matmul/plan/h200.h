@@ -33,6 +33,9 @@ inline double beside(double a, double b, double c, double d, double e) {
 inline constexpr double kMemory = 4.2e6;                      // bytes a microsecond
 inline constexpr double kStart = 4.2, kStartOfCluster = 7.5;  // microseconds of a launch, its first loads and its end
 
+/// The sums of chains of two warpgroups: as those of a cluster of group_scaled_split_k_sm90. Not measured here.
+inline constexpr double kEndOfWays = 1.2;
+
 /// Microseconds that a tile takes for 128 of k by int4, by its warpgroups and columns.
 struct StepTime {
   int columns;

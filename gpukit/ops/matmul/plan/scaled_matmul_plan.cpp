@@ -42,7 +42,10 @@ struct Text {
     return what + call_of(p, plan).str();
   }
   std::string operator()(const DequantGemmPlan& plan) const {
-    return "weights dequantised in shared memory before wgmma: " + call_of(p, plan).str();
+    const char* split = plan.share.ways > 1 ? ", k split over two warpgroups"
+                        : plan.blocks > 1   ? ", k split over a cluster"
+                                            : "";
+    return std::string("weights dequantised in registers before wgmma") + split + ": " + call_of(p, plan).str();
   }
   std::string operator()(const VendorPlan& plan) const { return plan.str(); }
   std::string operator()(const Grouped90Plan& plan) const { return plan.str(); }

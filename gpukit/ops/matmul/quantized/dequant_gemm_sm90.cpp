@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpukit/jit/launch.h"
@@ -96,43 +97,48 @@ bool fill_rings(DequantGemm* share, int columns, bool packed, int shared_per_blo
 }
 
 /// The time of a product by a model of an H200. What counts is in how many rounds of tiles a multiprocessor is done,
-/// and how much of k the first block of a cluster walks in each.
+/// and how much of k the first block of a cluster, or the first way, walks in each.
 double time_of(const ScaledProblem& s, const DequantGemmFacts& facts, const Instance& instance,
                const DequantGemm& share) {
   const bool chained = facts.group != 0;
   const int64_t clusters = std::max(1, h200::filled(instance.blocks, facts.sm_count) / instance.blocks);
   const int64_t loop_k = DequantGemm::loop_k(facts.group), chain = chained ? DequantGemm::kChain : s.k;
   int64_t loops = 0;
-  for (int64_t k = 0; k < s.k; k += chain * instance.blocks) loops += ceil_div(std::min(chain, s.k - k), loop_k);
+  for (int64_t k = 0; k < s.k; k += chain * instance.blocks * share.ways)
+    loops += ceil_div(std::min(chain, s.k - k), loop_k);
   const auto step = std::find_if(std::begin(h200::kStepTimes), std::end(h200::kStepTimes),
                                  [&](const h200::StepTime& t) { return t.columns == instance.columns; });
   const double of_step = (share.warpgroups == 2 ? step->of_two : step->of_one) *
                          h200::beside_int4(facts.weights, facts.group) * static_cast<double>(loop_k) / 128.0;
   const double work = static_cast<double>(ceil_div(share.tiles, clusters) * loops) * of_step;
   const double bytes = static_cast<double>(s.n) * static_cast<double>(s.k) / (is_packed(facts.weights) ? 2.0 : 1.0);
-  return std::max(work, bytes / h200::kMemory) + (instance.blocks > 1 ? h200::kStartOfCluster : h200::kStart);
+  return std::max(work, bytes / h200::kMemory) + (instance.blocks > 1 ? h200::kStartOfCluster : h200::kStart) +
+         (share.ways > 1 ? h200::kEndOfWays : 0.0);
 }
 
 /// With `warpgroups` warpgroups; nullopt where that does not fit, or leaves rings so short that loads are waited for.
 std::optional<DequantGemmPlan> plan_instance(const ScaledProblem& s, const DequantGemmFacts& facts,
-                                             const Instance& instance, int warpgroups) {
+                                             const Instance& instance, int warpgroups, int ways) {
   constexpr int64_t kMostTiles = int64_t{1} << 28, kAheadBytes = 512;
   constexpr int kLeastTokenStages = 4;
   const int columns = instance.columns, blocks = instance.blocks;
   const bool packed = is_packed(facts.weights);
   const int64_t chains = facts.group != 0 ? ceil_div(s.k, DequantGemm::kChain) : 1;
-  if (blocks > chains || !instance.serves(find_form(facts.weights, facts.group, facts.zero))) return std::nullopt;
+  if (ways > 1 && (blocks > 1 || columns > DequantGemm::kMostColumnsOfWays)) return std::nullopt;
+  if (std::max(blocks, ways) > chains || !instance.serves(find_form(facts.weights, facts.group, facts.zero)))
+    return std::nullopt;
   DequantGemm share = {};
-  share.rows = warpgroups * 64;
+  share.rows = warpgroups / ways * 64;
   share.warpgroups = warpgroups;
+  share.ways = ways;
   share.tokens = static_cast<int>(std::min<int64_t>(s.m, columns));
   share.token_tiles = static_cast<int>(ceil_div(s.m, columns));
   const int64_t tiles = ceil_div(s.n, share.rows) * share.token_tiles;
-  const int64_t slots = chains == 1 ? 0 : blocks == 1 ? 1 : ceil_div(chains, blocks);
+  const int64_t slots = chains == 1 ? 0 : blocks == 1 && ways == 1 ? 1 : ceil_div(chains, blocks);
   if (tiles > kMostTiles || slots * DequantGemm::slot_bytes(columns) > facts.shared_per_block) return std::nullopt;
   share.tiles = static_cast<int>(tiles);
   share.slots = static_cast<int>(slots);
-  share.tma_store = facts.tma_store && blocks == 1 ? 1 : 0;
+  share.tma_store = facts.tma_store && blocks == 1 && ways == 1 ? 1 : 0;
   share.kept_bytes = std::max(share.slots, 1) * DequantGemm::slot_bytes(columns);
   if (share.tma_store != 0 && share.slots == 0)
     share.kept_bytes = s.out == Code::float32 ? 64 * 4 * std::min(columns, 64) : 64 * 2 * columns;
@@ -152,9 +158,10 @@ std::optional<DequantGemmPlan> plan_instance(const ScaledProblem& s, const Dequa
 
 std::optional<DequantGemmPlan> plan_dequant_gemm(const ScaledProblem& s, const DequantGemmFacts& facts) {
   std::optional<DequantGemmPlan> best;
+  constexpr std::pair<int, int> kShares[] = {{1, 1}, {2, 1}, {2, 2}};  // warpgroups, ways
   for (const Instance& instance : kInstances)
-    for (int warpgroups = 1; warpgroups <= DequantGemm::kMaxWarpgroups; ++warpgroups) {
-      const auto plan = plan_instance(s, facts, instance, warpgroups);
+    for (const auto& [warpgroups, ways] : kShares) {
+      const auto plan = plan_instance(s, facts, instance, warpgroups, ways);
       if (plan && (!best || plan->time_us < best->time_us)) best = plan;
     }
   return best;

@@ -7,8 +7,8 @@
 // values and tokens have rings of their own: a stage is 128 bytes of every row, which are 128 or 256 of k for quantised
 // values and 64 for tokens.
 //
-// A block a multiprocessor walks over tiles. Where tiles are few, the blocks of a cluster share the chains of k of a
-// tile; the sums of chains wait in shared memory and are added in ascending order.
+// A block a multiprocessor walks over tiles. Where tiles are few, the blocks of a cluster, or the two warpgroups of a
+// block, share the chains of k of a tile; the sums of chains wait in shared memory and are added in ascending order.
 #pragma once
 #include "gpukit/ops/common/mma.cuh"
 #include "gpukit/ops/hopper/barrier.cuh"
@@ -49,7 +49,8 @@ struct DequantRing {
 /// Grid: kBlocks times at most one for each tile, in clusters. Block: share.threads(). Shared
 /// bytes: share.shared_bytes(). `w` maps the bytes of the weights in boxes of 128 by share.rows, `x` the tokens in
 /// boxes of 64 by share.tokens, `out_map` the result in boxes of 128 bytes by its transposed columns, all swizzled. `s`
-/// as in dequant_gemm_sm80; kGroup is 0 where scales do not change along k: then a cluster is one block.
+/// as in dequant_gemm_sm80; kGroup is 0 where scales do not change along k: then a cluster is one block. A block of a
+/// cluster has one way.
 template <typename W, typename X, int N, int kGroup, bool kZero, int kBlocks>
 __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarpgroups + 1) * 128, 1)
     dequant_gemm_sm90(const __grid_constant__ TileMap w, const __grid_constant__ TileMap x,
@@ -66,31 +67,40 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
   // and more have to be under way.
   constexpr int kSlots = N <= 64 ? 8 : 4, kAhead = N <= 64 ? 2 : 1, kFlight = kSlots - kAhead;
   constexpr int kTokenBytes = DequantGemm::token_bytes(N), kProducer = 40, kConsumer = 232;
-  constexpr int kSecondMayStart = 3, kSecondHasStarted = 4;  // named barriers; 1 and 2 are the warpgroups' own
+  // Named barriers; 1 and 2 are the warpgroups' own.
+  constexpr int kSecondMayStart = 3, kSecondHasStarted = 4, kSumsThere = 5, kSumsRead = 6;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int warp = __shfl_sync(0xffffffffu, thread / 32, 0);  // the same for all, as the compiler sees
   const int consumers = share.warpgroups * 4;
   const int rank = static_cast<int>(blockIdx.x) % kBlocks, first_tile = static_cast<int>(blockIdx.x) / kBlocks;
   const int tile_step = static_cast<int>(gridDim.x) / kBlocks;
+  // A block has several ways, or a cluster several blocks: the takers of chains.
+  constexpr bool kMayHaveWays = kChained && kBlocks == 1 && N <= DequantGemm::kMostColumnsOfWays;
+  const int ways = kMayHaveWays ? share.ways : 1, takers = kBlocks * ways;
+  const bool in_ways = ways > 1;
+  const int way = !in_ways ? 0 : warp < consumers ? warp / 4 : (warp - consumers) / 2;
+  const int taker = in_ways ? way : rank;
   const int n = static_cast<int>(s.n), tokens = static_cast<int>(s.m), k_size = static_cast<int>(s.k);
   const int loops = (k_size + kLoop - 1) / kLoop;
   // Tiles of the same weights are neighbours.
   const auto row_of = [&](int tile) { return tile / share.token_tiles * share.rows; };
   const auto token_of = [&](int tile) { return tile % share.token_tiles * N; };
-  const int first_loop = kChained ? rank * kChainLoops : 0;
+  const int first_loop = kChained ? taker * kChainLoops : 0;
   const auto next_loop = [&](int loop) {
-    return loop + 1 + (kChained && (loop + 1) % kChainLoops == 0 ? (kBlocks - 1) * kChainLoops : 0);
+    return loop + 1 + (kChained && (loop + 1) % kChainLoops == 0 ? (takers - 1) * kChainLoops : 0);
   };
 
   let_next_start();
   extern __shared__ uint8_t dequant_shared[];
-  const uint32_t barriers = shared_address(dequant_shared);
-  const uint32_t weights_full = barriers, weights_empty = weights_full + DequantGemm::kMaxStages * 8;
+  const uint32_t barriers = shared_address(dequant_shared), ring_bytes = share.ring_bytes(N);
+  const uint32_t weights_full = barriers + way * DequantGemm::kBarrierBytes;
+  const uint32_t weights_empty = weights_full + DequantGemm::kMaxStages * 8;
   const uint32_t tokens_full = weights_empty + DequantGemm::kMaxStages * 8;
   const uint32_t tokens_empty = tokens_full + DequantGemm::kMaxStages * 8;
-  const uint32_t weights_base = (tokens_empty + DequantGemm::kMaxStages * 8 + 1023) & ~1023u;
+  const uint32_t rings = (barriers + ways * DequantGemm::kBarrierBytes + 1023) & ~1023u;
+  const uint32_t weights_base = rings + way * ring_bytes;
   const uint32_t tokens_base = weights_base + share.weight_stages * share.weight_bytes();
-  const uint32_t kept_base = tokens_base + share.token_stages * kTokenBytes;
+  const uint32_t kept_base = rings + ways * ring_bytes;
   if (warp == consumers) {
     if (lane == 0) {
       tile_prefetch(&w), tile_prefetch(&x);
@@ -98,10 +108,12 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
       for (int k = 0; k < share.ahead; k += 128)
         tile_ask(&w, first_loop * (kLoop * 128 / kWeightK) + k, row_of(first_tile), 0);
     }
-    if (lane < share.weight_stages)
-      barrier_init(weights_full + lane * 8, 1), barrier_init(weights_empty + lane * 8, consumers);
-    if (lane < share.token_stages)
-      barrier_init(tokens_full + lane * 8, 1), barrier_init(tokens_empty + lane * 8, consumers);
+#pragma unroll 1
+    for (int of_way = 0; of_way < ways * DequantGemm::kBarrierBytes; of_way += DequantGemm::kBarrierBytes) {
+      const int at = of_way + lane * 8, readers = consumers / ways;
+      if (lane < share.weight_stages) barrier_init(weights_full + at, 1), barrier_init(weights_empty + at, readers);
+      if (lane < share.token_stages) barrier_init(tokens_full + at, 1), barrier_init(tokens_empty + at, readers);
+    }
     barrier_publish();
   }
   __syncthreads();
@@ -109,13 +121,13 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
 
   if (warp >= consumers) {
     give_registers<kProducer>();
-    const int loader = warp - consumers;
+    const int loader = warp - consumers - way * 2;
     if (loader == 0) {
       DequantRing ring{share.weight_stages, 1};
       const uint64_t once = cache_policy_once();
       for (int tile = first_tile; tile < share.tiles; tile += tile_step) {
         const int row = row_of(tile);
-        if constexpr (kChained) {  // scales come a lane and a row at a time: they had better be in the L2
+        if (kChained && way == 0) {  // scales come a lane and a row at a time: they had better be in the L2
           constexpr int kLineK = is_e2m1<W> ? 128 * kGroup : 32 * kGroup;
           const int64_t line = is_e2m1<W> ? 1 : 4;
           constexpr int kShift = kPacked ? 0 : 7;
@@ -168,9 +180,10 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
   take_registers<kConsumer>();
 
   const int warpgroup = warp / 4, g = lane / 4, t = lane % 4;
-  const int warp_row = warpgroup * 64 + warp % 4 * 16;
+  const int member = in_ways ? 0 : warpgroup;  // of those that stand side by side
+  const int warp_row = member * 64 + warp % 4 * 16;
   const uint32_t mine = (warp_row + g) * 128 + g * 16 + t * (kPacked ? 1 : 2);
-  const uint32_t kept = kept_base + warpgroup * share.kept_bytes;
+  const uint32_t kept = kept_base + member * share.kept_bytes;
   DequantRing weights_ring{share.weight_stages, 0}, tokens_ring{share.token_stages, 0};
   uint32_t weights_at = 0;
   const auto enter_weights = [&] {
@@ -243,7 +256,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
     }
     // The second warpgroup starts later, so that one multiplies while the other adds up. It says that it has started:
     // the first, a tile ahead, would count as both.
-    if (share.warpgroups > 1 && warpgroup == 1) {
+    if (member == 1) {
       named_barrier(kSecondMayStart, 256);
       if (tile + tile_step < share.tiles) named_arrive(kSecondHasStarted, 256);
     }
@@ -311,7 +324,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
 #pragma unroll
           for (int j = 0; j < N / 2; ++j) sums[j] = __fmaf_rn(by[j / 2 % 2], products[j], sums[j]);
         }
-        if (step == 3 && share.warpgroups > 1 && warpgroup == 0 && loop == first_loop) {
+        if (step == 3 && share.rows > 64 && member == 0 && loop == first_loop) {
           if (tile != first_tile) named_barrier(kSecondHasStarted, 256);
           named_arrive(kSecondMayStart, 256);
         }
@@ -320,9 +333,10 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
 #pragma unroll
         for (int j = 0; j < N / 2; ++j) sums[j] += products[j];
       } else if (share.slots > 0 && ((loop + 1) % kChainLoops == 0 || !more)) {
-        // Adds a chain to the total, or puts it beside those that the cluster adds up.
-        const int chain = loop / kChainLoops, slot = kBlocks > 1 ? chain / kBlocks : 0;
-        const bool adds = kBlocks == 1 && chain > 0;
+        // Adds a chain to the total, or puts it beside those that the takers add up.
+        const bool alone = kBlocks == 1 && !in_ways;
+        const int chain = loop / kChainLoops, slot = alone ? 0 : chain / kBlocks;
+        const bool adds = alone && chain > 0;
         if (kBlocks == 1 && share.tma_store != 0 &&
             chain == 0) {  // the results of the tile before have left this place
           if (thread % 128 == 0) store_wait_read<0>();
@@ -338,7 +352,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
             chain_sum(j + i) = adds ? __uint_as_float(total[i]) + sum : sum;
             total[i] = __float_as_uint(chain_sum(j + i));
           }
-          if (kBlocks > 1 || more) store_shared(slot_at(slot, j), total);
+          if (!alone || more) store_shared(slot_at(slot, j), total);
           if (kPromote && more) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) sums[j + i] = 0.0f;
@@ -388,10 +402,13 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
       continue;
     }
 
-    // The blocks of a cluster end eight tokens each in turn. A block alone has its own sums here.
+    // The takers end eight tokens each in turn. A warpgroup alone has its own sums here.
     int chains = 1;
-    if (kBlocks > 1) {
-      sync_cluster<kBlocks>();
+    if (kBlocks > 1 || in_ways) {
+      if (in_ways)
+        named_barrier(kSumsThere, 256);
+      else
+        sync_cluster<kBlocks>();
       chains = (k_size + DequantGemm::kChain - 1) / DequantGemm::kChain;
     } else {
 #pragma unroll
@@ -400,7 +417,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
                                      __float_as_uint(chain_sum(j + 2)), __float_as_uint(chain_sum(j + 3))});
     }
 #pragma unroll 1
-    for (int column = rank; column < N / 8; column += kBlocks) {
+    for (int column = taker; column < N / 8; column += takers) {
       float total[4];
       load_from_block(total, slot_at(0, column * 4), 0);
       constexpr int kAtOnce = 4;
@@ -428,6 +445,7 @@ __global__ void GPUKIT_CLUSTER(kBlocks) __launch_bounds__((DequantGemm::kMaxWarp
           store_number(out, s.out, (token + i % 2) * s.out_m + rows[i / 2] * s.out_n, sum);
       }
     }
+    if (in_ways) named_barrier(kSumsRead, 256);
     if (kBlocks > 1) {
       sync_cluster<kBlocks>();  // nobody leaves while its shared memory is read
       return;

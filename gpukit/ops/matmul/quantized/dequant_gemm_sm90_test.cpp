@@ -25,13 +25,16 @@ std::string chosen(int64_t m, int64_t n, int64_t k, const DequantGemmFacts& f) {
   const auto plan = plan_dequant_gemm(problem(m, n, k), f);
   if (!plan) return "none";
   return std::to_string(plan->share.rows) + "x" + std::to_string(plan->columns) + ", " + std::to_string(plan->grid) +
-         " blocks" + (plan->blocks > 1 ? " in clusters of " + std::to_string(plan->blocks) : "");
+         " blocks" + (plan->blocks > 1 ? " in clusters of " + std::to_string(plan->blocks) : "") +
+         (plan->share.ways > 1 ? " of " + std::to_string(plan->share.ways) + " ways" : "");
 }
 
 TEST(DequantGemm, ChoosesByShape) {
   const DequantGemmFacts int4 = facts(Code::int4, 128), nvfp4 = facts(Code::float4_e2m1, 16);
   EXPECT_EQ(chosen(16, 14336, 4096, int4), "128x16, 112 blocks");
   EXPECT_EQ(chosen(32, 1024, 8192, int4), "64x32, 64 blocks in clusters of 4");
+  EXPECT_EQ(chosen(32, 8192, 8192, int4), "64x32, 128 blocks of 2 ways");
+  EXPECT_EQ(chosen(32, 8192, 2048, int4), "64x32, 128 blocks");
   EXPECT_EQ(chosen(2048, 8192, 4096, int4), "128x160, 132 blocks");
   EXPECT_EQ(chosen(2048, 8192, 4096, nvfp4), "128x192, 132 blocks");
 }
@@ -63,7 +66,7 @@ TEST(DequantGemm, FitsTheKernel) {
                 EXPECT_GE(share.weight_stages, 2);
                 EXPECT_GE(share.token_stages, 2);
                 EXPECT_LE(std::max(share.weight_stages, share.token_stages), DequantGemm::kMaxStages);
-                EXPECT_EQ(share.rows, 64 * share.warpgroups);
+                EXPECT_EQ(share.rows * share.ways, 64 * share.warpgroups);
                 EXPECT_LE(share.warpgroups, DequantGemm::kMaxWarpgroups);
                 EXPECT_LE(share.tokens, plan->columns);
                 EXPECT_GE(int64_t{share.token_tiles} * plan->columns, m);
@@ -75,6 +78,13 @@ TEST(DequantGemm, FitsTheKernel) {
                   EXPECT_EQ(plan->grid, static_cast<unsigned>(share.tiles * plan->blocks));
                   EXPECT_EQ(share.tma_store, 0);
                   EXPECT_EQ(share.slots, ceil_div(chains, plan->blocks));
+                  EXPECT_EQ(share.ways, 1);
+                } else if (share.ways > 1) {
+                  EXPECT_EQ(share.ways, share.warpgroups);
+                  EXPECT_LE(share.ways, chains);
+                  EXPECT_EQ(share.slots, chains);
+                  EXPECT_LE(plan->grid, static_cast<unsigned>(sms));
+                  EXPECT_EQ(share.tma_store, 0);
                 } else {
                   EXPECT_EQ(share.slots, chains > 1 ? 1 : 0);
                   EXPECT_LE(plan->grid, static_cast<unsigned>(sms));
