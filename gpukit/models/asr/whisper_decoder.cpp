@@ -6,7 +6,6 @@
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
 #include "gpukit/models/asr/whisper_encoder.h"
-#include "gpukit/ops/activation/activation.h"
 #include "gpukit/ops/attention/attention.h"
 #include "gpukit/ops/elementwise/binary.h"
 #include "gpukit/ops/elementwise/copy.h"
@@ -26,8 +25,8 @@ Array normalize(const Array& x, const NormWeights& norm, const Array& out) {
   return layernorm(x, norm.gamma, norm.beta, kNormEps, &out);
 }
 
-Array project(const Array& x, const LinearWeights& weights, const Array& out) {
-  return linear(x, weights.weight, {.bias = weights.bias}, &out);
+void project(const Array& x, const LinearWeights& weights, const Array& out, Activation activation = Activation::none) {
+  linear(x, weights.weight, {.bias = weights.bias, .activation = activation}, &out);
 }
 
 void project_onto(const Array& residual, const Array& x, const LinearWeights& weights) {
@@ -47,8 +46,7 @@ void decode_self(const DecoderLayer& layer, const DecoderPass& pass, const KvCac
 void decode_cross(const DecoderLayer& layer, const DecoderPass& pass, const KvCache& cross) {
   attention_over_cache(pass.q, cross, pass.windows, pass.last_keys, {}, &pass.mixed);
   project_onto(pass.x, pass.mixed.reshape_view(pass.x.shape()), layer.cross_out);
-  project(normalize(pass.x, layer.mlp_norm, pass.h), layer.fc1, pass.wide);
-  gelu_erf(pass.wide, &pass.wide);
+  project(normalize(pass.x, layer.mlp_norm, pass.h), layer.fc1, pass.wide, Activation::gelu_erf);
   project_onto(pass.x, pass.wide, layer.fc2);
 }
 

@@ -56,8 +56,7 @@ void encode_layer(const EncoderLayer& layer, const EncoderRoom& room, const Arra
   attention(part(0), part(1), part(2), {}, &room.mixed);
   linear(room.mixed.reshape_view(x.shape()), layer.out.weight, {.bias = layer.out.bias, .residual = x}, &x);
   layernorm(x, layer.mlp_norm.gamma, layer.mlp_norm.beta, kNormEps, &room.h);
-  linear(room.h, layer.fc1.weight, {.bias = layer.fc1.bias}, &room.wide);
-  gelu_erf(room.wide, &room.wide);
+  linear(room.h, layer.fc1.weight, {.bias = layer.fc1.bias, .activation = Activation::gelu_erf}, &room.wide);
   linear(room.wide, layer.fc2.weight, {.bias = layer.fc2.bias, .residual = x}, &x);
 }
 

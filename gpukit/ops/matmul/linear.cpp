@@ -116,17 +116,22 @@ void activate(const Array& x, Activation activation) {
   }
 }
 
-/// Step by step in the dtype of the sums.
+/// Step by step in the dtype of the sums, in `out` itself where that is its dtype and nothing there is still read.
 void compose(const Array& out, const Array& input, const Matrix& weight, const LinearOptions& options,
              Temporaries& temporaries) {
   const DType wide = matmul_wide_dtype(input.dtype());
-  const Array sums = temporaries.empty(out.shape(), wide, out.device());
+  const bool in_place = out.dtype() == wide && !(options.residual.defined() && may_share_memory(out, options.residual));
+  const Array sums = in_place ? out : temporaries.empty(out.shape(), wide, out.device());
   multiply(sums, input, weight, 1.0f, {}, temporaries);
   if (options.alpha != 1.0f) gpukit::multiply(sums, Scalar(static_cast<double>(options.alpha)), &sums);
   if (options.bias.defined()) add(sums, widen(options.bias, wide, temporaries), &sums);
   activate(sums, options.activation);
-  if (options.residual.defined()) add(sums, widen(options.residual, wide, temporaries), &sums);
-  copy_into(out, sums);
+  if (options.residual.defined()) {
+    const bool last = out.dtype() == wide;
+    add(sums, widen(options.residual, wide, temporaries), last ? &out : &sums);
+    if (last) return;
+  }
+  if (!in_place) copy_into(out, sums);
 }
 
 /// One product of matrices, into an `out` that shares memory with a residual alone, if at all.
