@@ -300,6 +300,13 @@ def test_copies_of_views(device, rng, dtype, shape):
     np.testing.assert_array_equal(a[::-1, ::3].copy().to_numpy(), x[::-1, ::3])
 
 
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0)])
+def test_empty_transposes_are_copied(device, shape):
+    out = gp.zeros(shape[::-1])
+    out[...] = gp.zeros(shape).T
+    assert gp.zeros(shape).T.copy().shape == out.shape == shape[::-1]
+
+
 def test_a_square_copied_onto_its_own_transpose(device):
     x = np.arange(70 * 70, dtype="float32").reshape(70, 70)
     a = gp.asarray(x)

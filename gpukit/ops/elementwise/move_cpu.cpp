@@ -61,7 +61,7 @@ struct Transpose {
 /// True where a copy of a transposed matrix was submitted.
 template <typename T>
 bool copy_transposed(const Array& out, const Array& a) {
-  if (out.ndim() < 2 || a.is_contiguous()) return false;
+  if (out.size() == 0 || out.ndim() < 2 || a.is_contiguous()) return false;
   if (current_trace() != nullptr || may_share_memory(out, a)) return false;
   const StridedSpace space = strided_space(out, {&a});
   if (space.rank != 2 || space.strides[0][1] != 1 || space.strides[1][0] != 1 || space.strides[1][1] == 1) return false;
