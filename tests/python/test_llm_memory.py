@@ -32,9 +32,8 @@ def tiny(tmp_path):
 
 
 def interrupt_after(seconds):
-    timer = threading.Timer(seconds, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT))
-    timer.start()
-    return timer
+    """A timer to be started where the signal is waited for."""
+    return threading.Timer(seconds, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT))
 
 
 def test_cancel_and_failed_draws(tiny):
@@ -123,6 +122,7 @@ def test_a_signal_while_loading(assets):
         for delay in (0.0005, 0.01, 0.05):
             timer = interrupt_after(delay)
             with pytest.raises(KeyboardInterrupt):
+                timer.start()
                 for _ in range(200):
                     load_model_from_safetensors(assets / "stories15M")
             timer.join()
@@ -144,6 +144,7 @@ def test_a_signal_while_a_prompt_is_computed(assets):
             else:
                 timer = interrupt_after(delay)
                 with pytest.raises(KeyboardInterrupt):
+                    timer.start()
                     for i in range(500):
                         other = engine.submit([5, 7, i] * 60, 2, **GREEDY)
                         engine.next(other)
