@@ -130,3 +130,17 @@ def test_doctor_shows_an_mps_server(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert f"MPS: a server, looked for {tmp_path}/control" in shown
     assert "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=40" in shown and "MIG: " in shown
+
+
+def test_output_that_is_not_unicode():
+    shown = run("speak", "--help", PYTHONIOENCODING="ascii")
+    assert shown.returncode == 0 and r"k\u02c8Ok" in shown.stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="arguments are bytes on POSIX alone")
+def test_a_text_that_is_not_of_the_locale():
+    done = subprocess.run(
+        [os.fsencode(sys.executable), b"-m", b"pygpukit", b"generate", b"caf\xe9"],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 1 and "PYTHONUTF8=1" in done.stderr and "Traceback" not in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
@@ -133,6 +134,8 @@ def _seconds(text: str) -> float:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; gives its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what its encoding lacks is printed as an escape, as on stderr
+        sys.stdout.reconfigure(errors="backslashreplace")
     arguments = _parser().parse_args(argv)
     from pygpukit.cli.text import complain, fold_log
     from pygpukit.errors import Error
@@ -146,6 +149,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader went away; a second error at exit would say no more.
         sys.stdout = None
+        return 1
+    except UnicodeEncodeError:
+        complain(f"pygpukit: the text has bytes that are not {sys.getfilesystemencoding()}; for UTF-8 set PYTHONUTF8=1")
         return 1
     except (OSError, UnicodeDecodeError, ImportError) as error:
         complain(f"pygpukit: {error}")
