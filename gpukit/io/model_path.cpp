@@ -78,9 +78,9 @@ std::string find_model(const std::string& name, const std::string& cache) {
     if (const size_t slash = folder.find('/'); slash != std::string::npos) folder.replace(slash, 1, "--");
     const std::string model = files::join(*hub, folder);
     if (files::is_folder(model)) return snapshot(model);
-    looked = ", nor the model in " + *hub;
+    looked = ", nor a model in " + *hub + " (hf download " + name + " puts it there)";
   }
-  throw FileError(name, ENOENT, "cannot find a file or folder" + looked + ", named");
+  throw FileError(name, ENOENT, "no file or folder" + looked + " is named");
 }
 
 std::string model_folder(const std::string& path) {
