@@ -107,6 +107,14 @@ def test_lines_fit_80_columns(command):
     assert done.stdout.count("cannot open shared object file") <= 2
 
 
+@pytest.mark.parametrize("command", [["audio", "plot", "x.wav", "-o", "x.png"], ["speak", "Yes.", "-o", "x.mp3"]])
+def test_a_file_has_the_suffix_of_its_format(command, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        main(command)
+    assert caught.value.code == 2 and "must end in ." in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
 COMMANDS = ("", "audio", "bench", "cache", "chat", "demo", "doctor", "info", "simulate", "speak", "top", "transcribe")
 
 

@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 
 import pygpukit as gp
-from pygpukit.cli.text import fitting
+from pygpukit.cli.text import ending, fitting
 from pygpukit.ops.audio import read_audio
 
 __all__ = ["EPILOG", "add_arguments", "audio"]
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     info.add_argument("--json", action="store_true", help="machine-readable")
     plot = actions.add_parser("plot", help="waveform, log-mel spectrum and pitch as a picture")
     plot.add_argument("file", metavar="FILE")
-    plot.add_argument("-o", "--output", metavar="OUT", help="the SVG file (FILE with .svg)")
+    plot.add_argument("-o", "--output", type=ending(".svg"), metavar="OUT", help="the SVG file (FILE with .svg)")
     plot.add_argument("--mels", type=int, default=80, metavar="N", help="mel bands (80)")
     plot.add_argument("--f-max", type=float, default=-1.0, metavar="HZ", help="the top of the spectrum (half the rate)")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from pygpukit.cli.text import fitting
+from pygpukit.cli.text import ending, fitting
 
 __all__ = ["EPILOG", "add_arguments", "add_model", "speak", "voices"]
 
@@ -24,7 +24,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("text", metavar="TEXT", help="what to say")
-    parser.add_argument("-o", "--output", default="speech.wav", metavar="FILE", help="the WAV file (speech.wav)")
+    parser.add_argument("-o", "--output", type=ending(".wav"), default="speech.wav", metavar="FILE",
+                        help="the WAV file (speech.wav)")  # fmt: skip
     parser.add_argument("--voice", default="af_heart", metavar="NAME", help="one, or several joined by + (af_heart)")
     parser.add_argument("--speed", type=float, default=1.0, metavar="X", help="0.1 to 10")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the noise in the voice")

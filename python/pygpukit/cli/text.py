@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TextIO
 
 __all__ = [
-    "Folder", "bold", "coloured", "columns", "complain", "faint", "fitting", "fold_log", "green", "has_width",
+    "Folder", "bold", "coloured", "columns", "complain", "ending", "faint", "fitting", "fold_log", "green", "has_width",
     "human_bytes", "progress", "red", "short_reason", "table", "wrapped", "yellow",
 ]  # fmt: skip
 
@@ -129,6 +131,17 @@ class Folder:
         before = "\n" if self._used and self._used + len(word) > self._width else ""
         self._used = len(word) if before else self._used + len(word)
         return before + word
+
+
+def ending(suffix: str) -> Callable[[str], str]:
+    """The type of an argument that names a file to write: of this suffix, or of none, such as /dev/stdout."""
+
+    def convert(text: str) -> str:
+        if Path(text).suffix.lower() not in ("", suffix):
+            raise argparse.ArgumentTypeError(f"must end in {suffix}, the format that is written, got {text}")
+        return text
+
+    return convert
 
 
 def human_bytes(count: int) -> str:
