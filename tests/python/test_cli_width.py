@@ -74,6 +74,13 @@ def test_simulate_fits_the_timeline(tmp_path):
     assert code == 0 and "memory up to" in out and "16.0 GiB" in out
 
 
+def test_top_without_a_program(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for options, whose in (((), "no program publishes its state"), (("--pid", "1"), "process 1 publishes no state")):
+        code, _, err = run("top", "--once", *options)
+        assert code == 1 and whose in " ".join(err.split()) and "publish_snapshot()" in err
+
+
 def test_top(tmp_path):
     path = tmp_path / "state.json"
     code = f"import pygpukit as gp; x = gp.ones((100, 100)) @ gp.ones((100, 100)); gp.runtime.publish_snapshot({str(path)!r})"

@@ -33,8 +33,8 @@ def _find(path: str | None, pid: int | None) -> str | None:
     for entry in published:
         if entry["process_id"] == pid or (pid is None and not entry["stale"]):
             return str(entry["path"])
-    whose = "no program" if pid is None else f"process {pid} does not, or no program"
-    complain(f"pygpukit top: {whose} publishes its state; call pygpukit.runtime.publish_snapshot() in it")
+    whose = "no program publishes its" if pid is None else f"process {pid} publishes no"
+    complain(f"pygpukit top: {whose} state; call pygpukit.runtime.publish_snapshot() in it")
     return None
 
 
