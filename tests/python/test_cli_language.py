@@ -80,6 +80,8 @@ def test_drafts_give_the_same_text(stories, capsys):
 
 
 def test_generate_says_what_is_wrong(stories, capsys, tmp_path):
+    assert main(["generate", stories]) == 2
+    assert "stories260K is a model" in " ".join(capsys.readouterr().err.split())
     assert main(["chat"]) == 1
     assert "name a MODEL" in capsys.readouterr().err
     assert main(["generate", str(tmp_path / "none"), "a text"]) == 1
