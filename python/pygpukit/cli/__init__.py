@@ -15,7 +15,7 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog="pygpukit",
-        description="Looks at the machine, the kernel cache and the library. Exit codes: 0 good, 1 a problem, 2 usage.",
+        description="Runs models, measures, and tells what works on this machine. Exit codes: 0 good, 1 a problem, 2 usage.",
     )
     parser.add_argument("--version", action="version", version=f"pygpukit {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -43,7 +43,7 @@ def _add_audio(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     from pygpukit.cli.audio import EPILOG, add_arguments
 
     audio = commands.add_parser(
-        "audio", help="facts about a recording, and a picture of it", epilog=EPILOG,
+        "audio", help="levels of a recording, and a plot of it", epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add_arguments(audio)
@@ -53,14 +53,14 @@ def _add_language(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     from pygpukit.cli.chat import EPILOG
     from pygpukit.cli.language import add_arguments
 
-    generate = commands.add_parser("generate", help="let a language model go on with a text")
+    generate = commands.add_parser("generate", help="continue a text with a language model")
     add_arguments(generate)
-    generate.add_argument("text", nargs="?", metavar="TEXT", help="how the text begins; - reads it from the input")
+    generate.add_argument("text", nargs="?", metavar="TEXT", help="how the text begins; - reads it from stdin")
     chat = commands.add_parser(
-        "chat", help="talk with a language model", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+        "chat", help="chat with a language model", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_arguments(chat)
-    chat.add_argument("--system", metavar="TEXT", help="what the model is told before all")
+    chat.add_argument("--system", metavar="TEXT", help="the system prompt")
     chat.add_argument(
         "--thinking", action=argparse.BooleanOptionalAction, default=True, help="let a thinking model think"
     )
@@ -70,7 +70,7 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     from pygpukit.cli.bench import EPILOG, add_arguments
 
     bench = commands.add_parser(
-        "bench", help="matrix products: speed, share of the ceiling, ratio to other libraries, correctness", epilog=EPILOG,
+        "bench", help="benchmarks of operations and models against ceilings and other libraries", epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add_arguments(bench)
@@ -95,7 +95,7 @@ def _add_simulate(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     from pygpukit.cli.simulate import EPILOG
 
     simulate = commands.add_parser(
-        "simulate", help="run a described workload through the scheduler on a virtual clock", epilog=EPILOG,
+        "simulate", help="run a workload from a file through the scheduler on a virtual clock", epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     simulate.add_argument("file", metavar="FILE", help="the workload")
@@ -108,18 +108,18 @@ def _add_speech(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     from pygpukit.cli.speech import EPILOG, add_arguments, add_model
 
     speak = commands.add_parser(
-        "speak", help="say a text and write it to a WAV file", epilog=EPILOG,
+        "speak", help="text to speech, into a WAV file", epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add_arguments(speak)
-    add_model(commands.add_parser("voices", help="the voices that a speech model has"))
+    add_model(commands.add_parser("voices", help="list the voices of a speech model"))
 
 
 def _add_transcribe(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     from pygpukit.cli.transcribe import EPILOG, add_arguments
 
     transcribe = commands.add_parser(
-        "transcribe", help="write recordings down: text, JSON or subtitles", epilog=EPILOG,
+        "transcribe", help="speech to text: plain text, JSON or subtitles", epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add_arguments(transcribe)

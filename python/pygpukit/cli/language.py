@@ -41,21 +41,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--model", dest="model_option", metavar="MODEL", help="the same as an option")
     parser.add_argument("--tokenizer", metavar="PATH", help="tokenizer.json or its folder; without it the model's own")
-    parser.add_argument("--device", help="cpu, cuda or cuda:N")
-    parser.add_argument("--dtype", help="of activations: float32 on the CPU and the checkpoint's on a GPU without it")
-    parser.add_argument("--quantize", choices=FORMATS, help="format of the layers' matrices, made while loading")
-    parser.add_argument("--max-seq-len", type=count, default=4096, metavar="N", help="tokens of prompt and answer")
-    parser.add_argument("--max-new-tokens", type=count, default=512, metavar="N", help="tokens of an answer")
-    parser.add_argument("--batch-size", type=count, default=512, metavar="N", help="tokens of a prompt in one step")
-    parser.add_argument("--temperature", type=number, default=0.7, metavar="T", help="0: always the likeliest token")
-    parser.add_argument("--top-k", type=_at_least(0, int), default=50, metavar="K", help="0: of all tokens")
-    parser.add_argument("--top-p", type=number, default=0.9, metavar="P", help="the likeliest tokens of this sum")
-    parser.add_argument("--repetition-penalty", type=_at_least(1e-6, float), default=1.0, metavar="X", help="1: none")
+    parser.add_argument("--device", help="cpu, cuda or cuda:N (the GPU if there is one)")
+    parser.add_argument("--dtype", help="of activations (float32 on the CPU, the checkpoint's on a GPU)")
+    parser.add_argument("--quantize", choices=FORMATS, help="quantise the layers' weights while loading")
+    parser.add_argument(
+        "--max-seq-len", type=count, default=4096, metavar="N", help="tokens of prompt and answer (4096)"
+    )
+    parser.add_argument("--max-new-tokens", type=count, default=512, metavar="N", help="tokens of an answer (512)")
+    parser.add_argument("--batch-size", type=count, default=512, metavar="N", help="prompt tokens per step (512)")
+    parser.add_argument("--temperature", type=number, default=0.7, metavar="T", help="0: the likeliest token (0.7)")
+    parser.add_argument(
+        "--top-k", type=_at_least(0, int), default=50, metavar="K", help="keep the K likeliest tokens; 0: all (50)"
+    )
+    parser.add_argument(
+        "--top-p", type=number, default=0.9, metavar="P", help="keep the likeliest tokens up to this probability (0.9)"
+    )
+    parser.add_argument(
+        "--repetition-penalty", type=_at_least(1e-6, float), default=1.0, metavar="X", help="1: none (1)"
+    )
     parser.add_argument("--seed", type=int, help="the same seed draws the same tokens")
-    parser.add_argument("--cuda-graph", action=argparse.BooleanOptionalAction, default=True, help="a step as one graph")
-    parser.add_argument("--speculative", action="store_true", help="check drafts; the same text, for --temperature 0")
-    parser.add_argument("--draft-tokens", type=count, default=4, metavar="N", help="tokens of a draft")
-    parser.add_argument("--draft-layers", type=count, default=8, metavar="N", help="first layers, which make the draft")
+    parser.add_argument(
+        "--cuda-graph", action=argparse.BooleanOptionalAction, default=True, help="a step is one CUDA graph (on)"
+    )
+    parser.add_argument("--speculative", action="store_true", help="speculative decoding; needs --temperature 0")
+    parser.add_argument("--draft-tokens", type=count, default=4, metavar="N", help="tokens per draft (4)")
+    parser.add_argument("--draft-layers", type=count, default=8, metavar="N", help="layers that make the draft (8)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
