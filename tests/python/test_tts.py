@@ -340,7 +340,7 @@ def test_commands(folder, tmp_path, capsys):
     assert main(["speak", "h\u0259l\u02c8O", "--phonemes", "--model", str(folder), "-o", str(out)]) == 0
     assert "phonemes: h\u0259l\u02c8O" in capsys.readouterr().out
     assert main(["speak", "Yes.", "--model", str(tmp_path / "none")]) == 1
-    assert "pygpukit:" in capsys.readouterr().err
+    assert "is a folder with config.json, SafeTensors and voices" in capsys.readouterr().err
     assert main(["speak", "", "--model", str(folder)]) == 1
     assert main(["speak", "Yes.", "--voice", "nobody", "--model", str(folder)]) == 1
     assert "no voice 'nobody'" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 #include "gpukit/models/tts/kokoro.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 
 #include "gpukit/array/host.h"
@@ -44,6 +45,9 @@ struct Kokoro::Networks {
 Kokoro Kokoro::open(const std::string& folder, Device device, DType dtype) {
   if (dtype != DType::float32 && dtype != DType::float16 && dtype != DType::bfloat16)
     throw DTypeError("Kokoro", "dtype", "be float32, float16 or bfloat16", std::string(name(dtype)));
+  if (!files::is_folder(folder))
+    throw FileError(folder, ENOENT,
+                    "a model of Kokoro is a folder with config.json, SafeTensors and voices; cannot open");
   KokoroConfig config = KokoroConfig::open(files::join(folder, "config.json"));
   if (2 * config.style_dim != kStyleWidth)
     throw FormatError("kokoro config: style_dim must be " + std::to_string(kStyleWidth / 2));
