@@ -6,6 +6,7 @@
 #include <nanobind/stl/unique_ptr.h>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/number_text.h"
 #include "gpukit/models/llm/llm_py.h"
 #include "gpukit/python/errors.h"
 #include "gpukit/python/gil.h"
@@ -69,8 +70,8 @@ Draw to_draw(double temperature, IntArg top_k, double top_p, double min_p, IntAr
              double frequency_penalty, double presence_penalty, BiasArg logit_bias) {
   const auto number = [](const char* argument, double value, double low, double high) {
     if (!(value >= low && value <= high))
-      throw ArgumentError(kOp, argument, "be in [" + std::to_string(low) + ", " + std::to_string(high) + "]",
-                          std::to_string(value));
+      throw ArgumentError(kOp, argument, "be in [" + number_text(low) + ", " + number_text(high) + "]",
+                          number_text(value));
     return static_cast<float>(value);
   };
   Draw d;

@@ -347,7 +347,7 @@ def test_commands(folder, tmp_path, capsys):
     assert main(["speak", "Yes.", "--seed", "-1", "--model", str(folder), "-o", str(out)]) == 1
     assert "seed must be 0 to 2**64 - 1" in capsys.readouterr().err
     assert main(["speak", "Yes.", "--speed", "0", "--model", str(folder), "-o", str(out)]) == 1
-    assert "speed must be 0.1 to 10" in capsys.readouterr().err
+    assert "speed must be 0.1 to 10, got 0\n" in capsys.readouterr().err
     written = out.read_bytes()
     assert main(["speak", "\ud800", "--model", str(folder), "-o", str(out)]) == 1
     assert "nothing that can be spoken" in capsys.readouterr().err and out.read_bytes() == written

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/number_text.h"
 
 namespace gpukit::voice {
 
@@ -17,7 +18,7 @@ const ConversationOptions& checked(const ConversationOptions& o) {
   if (o.max_history < 2) throw ArgumentError(kOp, "max_history", "be at least 2", std::to_string(o.max_history));
   if (o.sample_rate < 1) throw ArgumentError(kOp, "sample_rate", "be positive", std::to_string(o.sample_rate));
   if (!(o.chunk_seconds >= 0.001 && o.chunk_seconds <= 1))
-    throw ArgumentError(kOp, "chunk_seconds", "be 0.001 to 1", std::to_string(o.chunk_seconds));
+    throw ArgumentError(kOp, "chunk_seconds", "be 0.001 to 1", number_text(o.chunk_seconds));
   return o;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/number_text.h"
 
 namespace gpukit::voice {
 
@@ -17,7 +18,7 @@ constexpr int64_t kFramesPerSecond = 100;
 SpeechOnset::SpeechOnset(double energy_threshold, double seconds, int64_t sample_rate)
     : threshold_(energy_threshold), frame_(std::max<int64_t>(1, sample_rate / kFramesPerSecond)) {
   if (!(seconds >= 0.01 && seconds <= 1))
-    throw ArgumentError("VoicePipeline", "barge_in_seconds", "be 0.01 to 1", std::to_string(seconds));
+    throw ArgumentError("VoicePipeline", "barge_in_seconds", "be 0.01 to 1", number_text(seconds));
   needed_ = std::max<int64_t>(1, std::llround(seconds * kFramesPerSecond));
 }
 

@@ -5,6 +5,7 @@
 
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
+#include "gpukit/base/number_text.h"
 #include "gpukit/io/model_path.h"
 #include "gpukit/io/safetensors.h"
 #include "gpukit/models/asr/text_ratio.h"
@@ -79,15 +80,15 @@ void TranscribeOptions::check() const {
   if (temperatures.empty()) throw ArgumentError("transcribe", "temperature", "be one number or several", "none");
   for (const double t : temperatures)
     if (!(t >= 0 && std::isfinite(t)))
-      throw ArgumentError("transcribe", "temperature", "be finite and not negative", std::to_string(t));
+      throw ArgumentError("transcribe", "temperature", "be finite and not negative", number_text(t));
   if (batch_size < 1 || batch_size > 256)
     throw ArgumentError("transcribe", "batch_size", "be 1 to 256", std::to_string(batch_size));
   if (word_timestamps && !search.timestamps)
     throw ArgumentError("transcribe", "word_timestamps", "come with timestamps", "timestamps=False");
   if (!(chunk_length >= 1 && chunk_length <= 30))
-    throw ArgumentError("transcribe", "chunk_length", "be 1 to 30 seconds", std::to_string(chunk_length));
+    throw ArgumentError("transcribe", "chunk_length", "be 1 to 30 seconds", number_text(chunk_length));
   if (!(overlap >= 0 && overlap <= chunk_length / 2))
-    throw ArgumentError("transcribe", "overlap", "be 0 to half of chunk_length", std::to_string(overlap));
+    throw ArgumentError("transcribe", "overlap", "be 0 to half of chunk_length", number_text(overlap));
   if (overlap > 0 && !search.timestamps)
     throw ArgumentError("transcribe", "overlap", "come with timestamps", "timestamps=False");
 }

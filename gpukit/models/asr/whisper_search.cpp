@@ -7,6 +7,7 @@
 
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
+#include "gpukit/base/number_text.h"
 #include "gpukit/ops/elementwise/cast.h"
 #include "gpukit/ops/elementwise/copy.h"
 #include "gpukit/ops/softmax/softmax.h"
@@ -195,7 +196,7 @@ class Group {
 
 void SearchOptions::check() const {
   const auto need = [](bool holds, const char* name, const char* needed, double given) {
-    if (!holds) throw ArgumentError("transcribe", name, needed, std::to_string(given));
+    if (!holds) throw ArgumentError("transcribe", name, needed, number_text(given));
   };
   need(temperature >= 0 && std::isfinite(temperature), "temperature", "be finite and not negative", temperature);
   need(beam_size >= 1 && beam_size <= 64, "beam_size", "be 1 to 64", static_cast<double>(beam_size));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/number_text.h"
 
 namespace gpukit::llm {
 
@@ -55,7 +56,7 @@ void TransformerConfig::check() const {
     throw ArgumentError(kOp, "rotary_fraction", "be in (0, 1]", std::to_string(rotary_fraction));
   if (attention_chunk < 0)
     throw ArgumentError(kOp, "attention_chunk", "not be negative", std::to_string(attention_chunk));
-  if (!(floor_scale > 0)) throw ArgumentError(kOp, "floor_scale", "be positive", std::to_string(floor_scale));
+  if (!(floor_scale > 0)) throw ArgumentError(kOp, "floor_scale", "be positive", number_text(floor_scale));
   if (shared_expert_size < 0)
     throw ArgumentError(kOp, "shared_expert_size", "not be negative", std::to_string(shared_expert_size));
   if (sliding_window < 0) throw ArgumentError(kOp, "sliding_window", "not be negative", std::to_string(sliding_window));

@@ -7,6 +7,7 @@
 #include "gpukit/array/host.h"
 #include "gpukit/base/error.h"
 #include "gpukit/base/files.h"
+#include "gpukit/base/number_text.h"
 #include "gpukit/models/tts/albert.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/workspace.h"
@@ -138,7 +139,7 @@ void Kokoro::check(const Request& r) const {
     throw ArgumentError(kOp, "ids", "be below " + std::to_string(c.n_token), "another id");
   if (static_cast<int64_t>(r.style.size()) != kStyleWidth)
     throw ShapeError(kOp, "style", "have 256 values", std::to_string(r.style.size()));
-  if (!(r.speed >= 0.1 && r.speed <= 10)) throw ArgumentError(kOp, "speed", "be 0.1 to 10", std::to_string(r.speed));
+  if (!(r.speed >= 0.1 && r.speed <= 10)) throw ArgumentError(kOp, "speed", "be 0.1 to 10", number_text(r.speed));
 }
 
 ReadText Kokoro::room_for_text(int64_t steps) const {

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "gpukit/array/host.h"
+#include "gpukit/base/number_text.h"
 #include "gpukit/models/tts/speaker.h"
 #include "gpukit/models/tts/speech_audio.h"
 #include "gpukit/ops/elementwise/copy.h"
@@ -64,7 +65,7 @@ double to_speed(nb::handle value) {
     PyErr_Clear();
     throw nb::type_error(("synthesize: speed must be a number, got " + python::class_of(value)).c_str());
   }
-  if (!(speed >= 0.1 && speed <= 10)) throw ArgumentError("synthesize", "speed", "be 0.1 to 10", std::to_string(speed));
+  if (!(speed >= 0.1 && speed <= 10)) throw ArgumentError("synthesize", "speed", "be 0.1 to 10", number_text(speed));
   return speed;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "gpukit/base/number_text.h"
 #include "gpukit/ops/attention/attention_impl.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/workspace.h"
@@ -46,7 +47,7 @@ void set_scores(const char* op, const Array& q, int64_t kv_heads, const ScoreOpt
   if (heads > 0 && (kv_heads == 0 || heads % kv_heads != 0))
     throw ShapeError(op, "q", "have a multiple of the " + std::to_string(kv_heads) + " KV heads", q.shape().str());
   const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(dim)));
-  if (!std::isfinite(scale)) refuse(op, "scale must be finite, got " + std::to_string(scale));
+  if (!std::isfinite(scale)) refuse(op, "scale must be finite, got " + number_text(scale));
   if (!(options.softcap >= 0) || !std::isfinite(options.softcap))
     refuse(op, "softcap must be finite and not negative, got " + std::to_string(options.softcap));
   if (options.window < 0) refuse(op, "window must not be negative, got " + std::to_string(options.window));

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "gpukit/base/number_text.h"
 #include "gpukit/ops/audio/effects.cuh"
 #include "gpukit/ops/audio/gather.h"
 #include "gpukit/ops/audio/mel_features.h"
@@ -21,7 +22,7 @@ const jit::KernelSet kernels("gpukit/ops/audio/effects.cuh",
 enum Kernel { kRandom, kMomentum, kTurns, kMagnitude, kSpectrum, kTable, kSample };
 
 void check_stretch(const char* op, double rate, const StretchOptions& o) {
-  if (!(rate >= 0.01 && rate <= 100)) throw ArgumentError(op, "rate", "be between 0.01 and 100", std::to_string(rate));
+  if (!(rate >= 0.01 && rate <= 100)) throw ArgumentError(op, "rate", "be between 0.01 and 100", number_text(rate));
   check_at_least(op, "n_fft", o.n_fft, 2);
   if (o.hop_length < 1 || o.hop_length > o.n_fft)
     throw ArgumentError(op, "hop_length", "be between 1 and n_fft", std::to_string(o.hop_length));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "gpukit/base/number_text.h"
 #include "gpukit/ops/audio/filters.cuh"
 #include "gpukit/ops/audio/gather.h"
 #include "gpukit/ops/audio/one_pole.h"
@@ -27,12 +28,12 @@ void check_signal(const char* op, const Array& x) {
 
 void check_number(const char* op, const char* argument, double value, double least, double below) {
   if (!(value >= least && value < below))
-    throw ArgumentError(op, argument, "be from " + std::to_string(least) + " to below " + std::to_string(below),
-                        std::to_string(value));
+    throw ArgumentError(op, argument, "be from " + number_text(least) + " to below " + number_text(below),
+                        number_text(value));
 }
 
 void check_finite(const char* op, const char* argument, double value) {
-  if (!std::isfinite(value)) throw ArgumentError(op, argument, "be finite", std::to_string(value));
+  if (!std::isfinite(value)) throw ArgumentError(op, argument, "be finite", number_text(value));
 }
 
 void check_positive(const char* op, const char* argument, int64_t value) {
@@ -110,7 +111,7 @@ Array preemphasis(const Array& audio, double alpha, const Array* out) {
 }
 
 Array deemphasis(const Array& audio, double alpha, const Array* out) {
-  if (!(std::abs(alpha) < 1)) throw ArgumentError("deemphasis", "alpha", "lie between -1 and 1", std::to_string(alpha));
+  if (!(std::abs(alpha) < 1)) throw ArgumentError("deemphasis", "alpha", "lie between -1 and 1", number_text(alpha));
   return one_pole_of("deemphasis", audio, alpha, 1.0, 0.0, out);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/number_text.h"
 #include "gpukit/ops/audio/gather.h"
 #include "gpukit/ops/audio/mel.cuh"
 #include "gpukit/ops/audio/signal_rows.h"
@@ -32,7 +33,7 @@ std::pair<double, double> mel_range(const char* op, const MelOptions& o) {
   if (o.n_fft < 1) throw ArgumentError(op, "n_fft", "be at least 1", std::to_string(o.n_fft));
   if (o.sample_rate < 1) throw ArgumentError(op, "sample_rate", "be at least 1", std::to_string(o.sample_rate));
   if (!(o.f_min >= 0)) throw ArgumentError(op, "f_min", "not be negative", std::to_string(o.f_min));
-  if (!(top > o.f_min) || !std::isfinite(top)) throw ArgumentError(op, "f_max", "be above f_min", std::to_string(top));
+  if (!(top > o.f_min) || !std::isfinite(top)) throw ArgumentError(op, "f_max", "be above f_min", number_text(top));
   return {hz_to_mel(o.f_min, o.scale), hz_to_mel(top, o.scale)};
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gpukit/array/host.h"
+#include "gpukit/base/number_text.h"
 #include "gpukit/ops/audio/filters.cuh"
 #include "gpukit/ops/audio/gather.h"
 #include "gpukit/ops/elementwise/copy.h"
@@ -25,7 +26,7 @@ int64_t stream_capacity(int64_t chunk_size, int64_t sample_rate, double seconds)
   positive(kOp, "sample_rate", sample_rate);
   const double samples = seconds * static_cast<double>(sample_rate);
   if (!(samples >= 0 && samples < 1e15))
-    throw ArgumentError(kOp, "buffer_duration", "be a number of seconds", std::to_string(seconds));
+    throw ArgumentError(kOp, "buffer_duration", "be a number of seconds", number_text(seconds));
   return std::max(chunk_size, static_cast<int64_t>(samples));
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "gpukit/base/number_text.h"
 #include "gpukit/ops/elementwise/copy.h"
 
 namespace gpukit::audio {
@@ -25,7 +26,7 @@ void check_spectrum(const char* op, const char* argument, const Array& x, int ax
 
 void check_positive(const char* op, const char* argument, double value) {
   if (!(value > 0) || !std::isfinite(value))
-    throw ArgumentError(op, argument, "be positive and finite", std::to_string(value));
+    throw ArgumentError(op, argument, "be positive and finite", number_text(value));
 }
 
 void check_at_least(const char* op, const char* argument, int64_t value, int64_t least) {

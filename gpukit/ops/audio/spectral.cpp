@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "gpukit/base/number_text.h"
 #include "gpukit/ops/audio/lanes.h"
 #include "gpukit/ops/audio/signal_rows.h"
 #include "gpukit/ops/audio/spectral.cuh"
@@ -113,7 +114,7 @@ Array spectral_contrast(const Array& spectrum, const ContrastOptions& o, const A
     throw ArgumentError(kOp, "n_bands", "be between 1 and " + std::to_string(kMaxContrastBands),
                         std::to_string(o.n_bands));
   if (!(o.alpha > 0 && o.alpha <= 1))
-    throw ArgumentError(kOp, "alpha", "be above 0 and at most 1", std::to_string(o.alpha));
+    throw ArgumentError(kOp, "alpha", "be above 0 and at most 1", number_text(o.alpha));
   if (o.f_min * std::exp2(static_cast<double>(o.n_bands - 1)) >= o.sample_rate / 2)
     throw ArgumentError(kOp, "n_bands", "keep f_min * 2^(n_bands - 1) below half of the sample rate",
                         std::to_string(o.n_bands));

@@ -6,6 +6,7 @@
 
 #include "gpukit/array/host.h"
 #include "gpukit/base/dtype.h"
+#include "gpukit/base/number_text.h"
 #include "gpukit/ops/common/operand.h"
 #include "gpukit/ops/common/workspace.h"
 #include "gpukit/ops/create/create.h"
@@ -150,7 +151,7 @@ Array irope_scale(const char* op, const Array& q, const Array& positions, double
     unsupported_dtype(op, "positions", positions.dtype(), "have dtype int32 or int64");
   check_beside(op, "positions", positions, "Q", q);
   check_shape(op, "positions", positions, {q.shape()[0]});
-  if (!(floor_scale > 0)) throw ArgumentError(op, "floor_scale", "be positive", std::to_string(floor_scale));
+  if (!(floor_scale > 0)) throw ArgumentError(op, "floor_scale", "be positive", number_text(floor_scale));
   const Array target = result(op, out, q.shape(), q.dtype(), q.device());
   if (q.size() == 0) return target;
   Temporaries temporaries(op);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/number_text.h"
 #include "gpukit/base/sha256.h"
 #include "gpukit/scheduler/dispatch/dispatch_queue.h"
 
@@ -71,7 +72,7 @@ KernelCache::KernelCache(const CacheConfig& config, Clock& clock) : config_(conf
   if (config.max_ptx_size < 1)
     throw ArgumentError("CacheConfig", "max_ptx_size", "be at least 1 byte", std::to_string(config.max_ptx_size));
   if (!(config.ttl_seconds >= 0))
-    throw ArgumentError("CacheConfig", "ttl_seconds", "be 0 (off) or more", std::to_string(config.ttl_seconds));
+    throw ArgumentError("CacheConfig", "ttl_seconds", "be 0 (off) or more", number_text(config.ttl_seconds));
 }
 
 uint64_t KernelCache::compute_key(std::string_view source, std::string_view name, const CompileOptions& options) {

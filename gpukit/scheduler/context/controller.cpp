@@ -5,6 +5,7 @@
 
 #include "gpukit/base/error.h"
 #include "gpukit/base/events.h"
+#include "gpukit/base/number_text.h"
 #include "gpukit/memory/fence.h"
 #include "gpukit/memory/residency.h"
 #include "gpukit/runtime/device.h"
@@ -88,9 +89,9 @@ QosClass MultiLLMController::check(const std::string& llm_id, ContextOptions& op
   not_negative(op, "max_vram", options.max_vram);
   not_negative(op, "base_vram", options.base_vram);
   if (!(options.compute > 0 && options.compute <= 1))
-    throw ArgumentError(op, "compute", "be above 0 and at most 1", std::to_string(options.compute));
+    throw ArgumentError(op, "compute", "be above 0 and at most 1", number_text(options.compute));
   if (!(options.bandwidth > 0 && options.bandwidth <= 1))
-    throw ArgumentError(op, "bandwidth", "be above 0 and at most 1", std::to_string(options.bandwidth));
+    throw ArgumentError(op, "bandwidth", "be above 0 and at most 1", number_text(options.bandwidth));
   if (options.max_vram > 0 && options.base_vram > options.max_vram) {
     throw ArgumentError(op, "base_vram", "be at most max_vram, " + std::to_string(options.max_vram),
                         std::to_string(options.base_vram));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/number_text.h"
 
 namespace gpukit::scheduler {
 namespace {
@@ -45,7 +46,7 @@ double KernelPacingEngine::used_bandwidth() const {
 
 bool KernelPacingEngine::allocate_stream(int64_t stream_id, double bandwidth) {
   if (!(bandwidth > 0) || !std::isfinite(bandwidth))
-    throw ArgumentError("allocate_stream", "bandwidth", "be above 0 and finite", std::to_string(bandwidth));
+    throw ArgumentError("allocate_stream", "bandwidth", "be above 0 and finite", number_text(bandwidth));
   std::lock_guard lock(mutex_);
   auto found = streams_.find(stream_id);
   const double own = found == streams_.end() ? 0 : found->second.bandwidth;

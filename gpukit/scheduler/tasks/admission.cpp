@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/number_text.h"
 
 namespace gpukit::scheduler {
 
@@ -23,7 +24,7 @@ void check_memory(const char* op, const char* argument, int64_t memory) {
 
 void check_share(const char* op, const char* argument, double share) {
   if (!(share >= 0 && share <= kLargestShare))
-    throw ArgumentError(op, argument, "be a number from 0 to 1e6", std::to_string(share));
+    throw ArgumentError(op, argument, "be a number from 0 to 1e6", number_text(share));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gpukit/base/error.h"
+#include "gpukit/base/number_text.h"
 
 namespace gpukit::scheduler {
 
@@ -15,7 +16,7 @@ namespace {
 constexpr int64_t kClassStep = 1'000'000;  // between the effective priorities of neighbouring class levels
 
 void check_share(const char* op, const char* argument, double share) {
-  if (!(share >= 0 && share <= 1)) throw ArgumentError(op, argument, "be from 0 to 1", std::to_string(share));
+  if (!(share >= 0 && share <= 1)) throw ArgumentError(op, argument, "be from 0 to 1", number_text(share));
 }
 
 void check_memory(const char* op, const char* argument, int64_t memory) {
@@ -98,7 +99,7 @@ ResourceRequirements ResourceRequirements::guaranteed(int64_t memory) { return R
 
 ResourceRequirements ResourceRequirements::burstable(int64_t memory_request, double burst_ratio) {
   if (!(burst_ratio >= 1) || std::isinf(burst_ratio))
-    throw ArgumentError("ResourceRequirements.burstable", "burst_ratio", "be at least 1", std::to_string(burst_ratio));
+    throw ArgumentError("ResourceRequirements.burstable", "burst_ratio", "be at least 1", number_text(burst_ratio));
   check_memory("ResourceRequirements.burstable", "memory_request", memory_request);
   const double limit = std::floor(static_cast<double>(memory_request) * burst_ratio);
   constexpr auto most = std::numeric_limits<int64_t>::max();
