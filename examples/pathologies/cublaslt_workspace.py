@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from report import Report, on_gpu
 
 import pygpukit as gp
 from pygpukit import runtime
+from report import Report, on_gpu
 
 ROWS = (1, 2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128)
 K, N = 2048, 256

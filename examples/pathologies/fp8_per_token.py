@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from report import Report, on_gpu
 
 import pygpukit as gp
+from report import Report, on_gpu
 
 TOKENS, WIDTH, WORDS = 256, 1024, 1024
 LONG = 16384  # products in one sum

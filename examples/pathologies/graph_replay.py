@@ -6,9 +6,9 @@ import sys
 from typing import Any
 
 import numpy as np
-from report import Report
 
 import pygpukit as gp
+from report import Report
 
 ROWS, WIDTH, REPLAYS = 64, 256, 200
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from report import Report, on_gpu, torch_with_gpu
 
 import pygpukit as gp
 from pygpukit import runtime
+from report import Report, on_gpu, torch_with_gpu
 
 MIB = 1024 * 1024
 SIZE = 256 * MIB
