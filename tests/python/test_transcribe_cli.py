@@ -52,6 +52,12 @@ def test_command(run, assets):
     assert code == 0 and text.out.startswith("[00:00:00.000 --> 00:00:1") and "fellow Americans" in text.out
 
 
+@pytest.mark.parametrize("format", ["fp8", "float8_e4m3", "int4"])
+def test_command_quantizes(run, assets, format):
+    code, text = run(assets / "audio" / "jfk.wav", "--quantize", format)
+    assert code == 0 and "my fellow Americans" in text.out
+
+
 def test_command_refuses(run, tmp_path):
     (tmp_path / "bad.wav").write_bytes(b"RIFF")
     for arguments, words in [((tmp_path / "bad.wav",), "bad.wav"), ((tmp_path / "none.wav",), "none.wav")]:
@@ -59,8 +65,9 @@ def test_command_refuses(run, tmp_path):
         assert code == 1 and words in text.err and not text.out
         assert "pygpukit: cannot open" in text.err or words == "bad.wav", "a message, not a tuple"
     assert main(["transcribe", "x.wav", "--model", str(tmp_path / "nowhere")]) == 1
-    with pytest.raises(SystemExit):
-        main(["transcribe"])
+    for wrong in ([], ["x.wav", "--quantize", "int3"]):
+        with pytest.raises(SystemExit):
+            main(["transcribe", *wrong])
 
 
 @pytest.mark.parametrize("arguments,words", [

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pygpukit.llm import CausalTransformerModel, Engine, Tokenizer
     from pygpukit.llm.decode import DecodeSpeculative
 
-__all__ = ["Answer", "Session", "add_arguments", "speed"]
+__all__ = ["WEIGHT_FORMATS", "Answer", "Session", "add_arguments", "speed"]
 
 # What --quantize calls the formats of weights.
-FORMATS = {"fp8": "float8_e4m3", "int8": "int8", "int4": "int4", "nvfp4": "float4_e2m1"}
+WEIGHT_FORMATS = {"fp8": "float8_e4m3", "int8": "int8", "int4": "int4", "nvfp4": "float4_e2m1"}
 
 
 def _at_least(low: float, kind: type) -> Callable[[str], Any]:
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokenizer", metavar="PATH", help="tokenizer.json or its folder; without it the model's own")
     parser.add_argument("--device", help="cpu, cuda or cuda:N (the GPU if there is one)")
     parser.add_argument("--dtype", help="of activations (float32 on the CPU, the checkpoint's on a GPU)")
-    parser.add_argument("--quantize", choices=FORMATS, help="quantise the layers' weights while loading")
+    parser.add_argument("--quantize", choices=WEIGHT_FORMATS, help="quantise the layers' weights while loading")
     parser.add_argument(
         "--max-seq-len", type=count, default=4096, metavar="N", help="tokens of prompt and answer (4096)"
     )
@@ -133,7 +133,7 @@ class Session:
         tokenizer = Tokenizer(arguments.tokenizer or (path if path.is_dir() else path.parent))
         device = gp.device(arguments.device) if arguments.device else gp.default_device()
         dtype = arguments.dtype or ("float32" if device.kind == "cpu" else None)
-        quantize = FORMATS[arguments.quantize] if arguments.quantize else None
+        quantize = WEIGHT_FORMATS[arguments.quantize] if arguments.quantize else None
         return cls(
             CausalTransformerModel.from_safetensors(path, dtype, device=device, quantize=quantize), tokenizer, arguments
         )

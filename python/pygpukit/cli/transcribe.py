@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pygpukit.cli.language import WEIGHT_FORMATS
 from pygpukit.cli.text import Folder, complain, progress
 
 if TYPE_CHECKING:
@@ -48,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--skip-silence", action="store_true", help="leave quiet parts out")
     parser.add_argument("--prompt", metavar="TEXT", help="names and spellings that may occur")
     parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"))
-    parser.add_argument("--quantize", metavar="FORMAT", help="int8, float8_e4m3, ...")
+    parser.add_argument(
+        "--quantize", metavar="{fp8,int8,int4,nvfp4}", help="quantise the layers' weights while loading",
+        type=lambda name: WEIGHT_FORMATS.get(name, name), choices=WEIGHT_FORMATS.values(),
+    )  # fmt: skip
 
 
 def clock(seconds: float, mark: str) -> str:
