@@ -36,7 +36,7 @@ inline StepParams step_params(const Array& a, const Array& b, int64_t flag = 0) 
 // qr_panel          R above, reflections below and their factors
 // reflectors        the vectors of a panel that begins `offset` rows below v's first, complete with zeros
 // set_factors       1 / tau on the diagonal of a, or its conjugate
-// finish_qr         out = a, or the upper triangle of a with its scale undone; NaN where x was not finite
+// finish_qr         out = a, or a's upper triangle with its scale undone and 0 below; else NaN where x was not finite
 #define GPUKIT_BLOCKED_STEPS                                                                                    \
   int64_t lu_panel_columns(const Array& a, int64_t rows);                                                       \
   int64_t qr_panel_columns(const Array& a, int64_t rows);                                                       \

@@ -133,12 +133,11 @@ void finish_qr(const char* op, const Array& out, const Array& a, const Array& pa
       W* const to = matrix<W>(at[0], p.a, i) + row * p.a.row;
       const W* const from = matrix<W>(at[1], p.b, i) + row * p.b.row;
       const R most = static_cast<const R*>(at[2])[i * kRangeParts], back = R(1) / scale_for(most);
-      if (most - most != R(0)) {
-        std::fill_n(to, p.columns, not_a_number<W>());
-        return;
+      const bool finite = most - most == R(0);
+      for (int64_t j = 0; j < p.columns; ++j) {
+        const W value = p.flag ? scaled(from[j], back) : from[j];
+        to[j] = p.flag && j < row ? of_real<W>(0) : finite ? value : not_a_number<W>();
       }
-      for (int64_t j = 0; j < p.columns; ++j)
-        to[j] = !p.flag ? from[j] : j < row ? of_real<W>(0) : scaled(from[j], back);
     });
   });
 }

@@ -148,8 +148,8 @@ __global__ void __launch_bounds__(256) set_factors(T* a, const T* tau, StepParam
   });
 }
 
-/// out = a out of its range again; p.flag: only the upper triangle of a, whose scale is undone. NaN where x was not
-/// finite.
+/// out = a out of its range again; p.flag: only the upper triangle of a, whose scale is undone, and 0 below. NaN in the
+/// rest where x was not finite.
 template <typename T>
 __global__ void __launch_bounds__(256)
     finish_qr(T* out, const T* a, const Real<typename Computed<T>::type>* parts, StepParams p) {
@@ -159,8 +159,9 @@ __global__ void __launch_bounds__(256)
   each_element(p, [&](int64_t batch, int64_t i, int64_t j) {
     const R most = range.of(batch);
     W value = piece(a, batch * p.b.batch)[i * p.b.row + j];
-    if (p.flag) value = j < i ? of_real<W>(0) : scaled(value, R(1) / scale_for(most));
+    if (p.flag) value = scaled(value, R(1) / scale_for(most));
     if (most - most != R(0)) value = not_a_number<W>();
+    if (p.flag && j < i) value = of_real<W>(0);
     piece(out, batch * p.a.batch)[i * p.a.row + j] = value;
   });
 }
