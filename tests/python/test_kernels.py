@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from conftest import REQUIRE_GPU
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 MODULES = _core._kernel_modules()
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_modules_are_listed_in_a_stable_order():
@@ -35,6 +38,18 @@ def test_modules_are_listed_in_a_stable_order():
 def test_no_name_is_left_with_a_placeholder():
     for module in MODULES:
         assert not any("{" in name for name in module["names"]), module
+
+
+def test_kernels_that_start_early_read_nothing_as_constant():
+    """__restrict__ makes loads .nc, which nothing orders after the kernel that writes there meanwhile."""
+    found = 0
+    for source in sorted({m["source"] for m in MODULES}):
+        for kernel in (ROOT / source).read_text().split("__global__")[1:]:
+            body = kernel.split("\n}\n")[0]
+            if re.search(r"\b(start_in_turn|wait_for_previous)\(\);", body):
+                found += 1
+                assert "__restrict__" not in body, f"{source}: {body.split('(')[1].split()[-1]}"
+    assert found > 20
 
 
 def smallest():

@@ -9,8 +9,8 @@
 namespace gpukit {
 
 template <typename T, int kBytes>
-__global__ void __launch_bounds__(256) embedding_rows(T* out, const T* __restrict__ table, const void* ids,
-                                                      Fault* fault, const __grid_constant__ EmbeddingParams p) {
+__global__ void __launch_bounds__(256)
+    embedding_rows(T* out, const T* table, const void* ids, Fault* fault, const __grid_constant__ EmbeddingParams p) {
   constexpr int V = kBytes / sizeof(T);
   start_in_turn();
   const int lanes = 1 << p.log2_lanes;

@@ -46,7 +46,7 @@ GPUKIT_DEVICE void store_weighted(T* out, const RowPart<T, V>& part, const RowPa
 // rmsnorm_rows, l2norm_rows, layernorm_rows: rows held in registers, see RowPart.
 template <typename T, bool kVector>
 __global__ void __launch_bounds__(kRowMaxThreads, 1)
-    rmsnorm_rows(T* out, const T* x, const T* __restrict__ gamma, compute_t<T> eps, int64_t gamma_step,
+    rmsnorm_rows(T* out, const T* x, const T* gamma, compute_t<T> eps, int64_t gamma_step,
                  const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
@@ -75,8 +75,8 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
 
 template <typename T, bool kVector>
 __global__ void __launch_bounds__(kRowMaxThreads, 1)
-    layernorm_rows(T* out, const T* x, const T* __restrict__ gamma, const T* __restrict__ beta, compute_t<T> eps,
-                   int64_t gamma_step, int64_t beta_step, const __grid_constant__ RowParams p) {
+    layernorm_rows(T* out, const T* x, const T* gamma, const T* beta, compute_t<T> eps, int64_t gamma_step,
+                   int64_t beta_step, const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
   start_in_turn();
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
 // rmsnorm_wide, l2norm_wide, layernorm_wide: one block per row of any width, read once per pass.
 template <typename T, bool kVector>
 __global__ void __launch_bounds__(kRowMaxThreads, 1)
-    rmsnorm_wide(T* out, const T* x, const T* __restrict__ gamma, compute_t<T> eps, int64_t gamma_step,
+    rmsnorm_wide(T* out, const T* x, const T* gamma, compute_t<T> eps, int64_t gamma_step,
                  const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
@@ -127,8 +127,8 @@ __global__ void __launch_bounds__(kRowMaxThreads, 1)
 
 template <typename T, bool kVector>
 __global__ void __launch_bounds__(kRowMaxThreads, 1)
-    layernorm_wide(T* out, const T* x, const T* __restrict__ gamma, const T* __restrict__ beta, compute_t<T> eps,
-                   int64_t gamma_step, int64_t beta_step, const __grid_constant__ RowParams p) {
+    layernorm_wide(T* out, const T* x, const T* gamma, const T* beta, compute_t<T> eps, int64_t gamma_step,
+                   int64_t beta_step, const __grid_constant__ RowParams p) {
   using C = compute_t<T>;
   constexpr int V = row_vector<T, kVector>();
   start_in_turn();
