@@ -71,11 +71,15 @@ TEST(Image, HeadersOfCubinsAndPtx) {
   cubin[48] = 2;
   cubin[49] = 0x78;
   EXPECT_EQ(read_cubin_header(cubin)->sm, 120);
+  EXPECT_EQ(read_target(cubin), 120);
   cubin[18] = 62;
   EXPECT_FALSE(read_cubin_header(cubin));
   EXPECT_FALSE(read_cubin_header("short"));
   EXPECT_EQ(read_ptx_version("// x\n.version 8.8\n.target sm_80"), 88);
   EXPECT_EQ(read_ptx_version("none"), 0);
+  EXPECT_EQ(read_target("// x\n.version 8.8\n.target sm_80"), 80);
+  EXPECT_EQ(read_target(".version 8.8\n.target sm_100f, debug"), 100);
+  EXPECT_EQ(read_target("none"), 0);
 }
 
 /// A cache in a folder of its own, with a clean environment around it.

@@ -1,5 +1,7 @@
 #include "gpukit/jit/image.h"
 
+#include <charconv>
+
 namespace gpukit::jit {
 namespace {
 
@@ -96,6 +98,15 @@ int read_ptx_version(std::string_view ptx) {
     version = version * 10 + (c - '0');
   }
   return version;
+}
+
+int read_target(std::string_view code) {
+  if (const auto header = read_cubin_header(code)) return header->sm;
+  constexpr std::string_view kWord = ".target sm_";
+  const size_t at = code.find(kWord);
+  int target = 0;
+  if (at != std::string_view::npos) std::from_chars(code.data() + at + kWord.size(), code.data() + code.size(), target);
+  return target;
 }
 
 }  // namespace gpukit::jit

@@ -72,5 +72,7 @@ struct CubinHeader {
 std::optional<CubinHeader> read_cubin_header(std::string_view code);
 /// `.version 8.8` gives 88; 0 when the text is not PTX.
 int read_ptx_version(std::string_view ptx);
+/// The chip that a cubin or PTX was made for: 90 for sm_90a and compute_90; 0 when it is neither.
+int read_target(std::string_view code);
 
 }  // namespace gpukit::jit

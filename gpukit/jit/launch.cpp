@@ -5,6 +5,7 @@
 
 #include "gpukit/base/direct_cache.h"
 #include "gpukit/base/error.h"
+#include "gpukit/jit/module.h"
 #include "gpukit/runtime/launch_gate.h"
 #include "gpukit/runtime/session.h"
 #include "gpukit/runtime/tracing.h"
@@ -100,12 +101,13 @@ void launch_on(const std::shared_ptr<driver::Stream>& stream, const Kernel& kern
   runtime::Submission submission(stream, kernel.name());
   const driver::FunctionHandle function = kernel.function(device);
   driver::LaunchShape shape = shape_of(config);
-  shape.overlaps = config.overlaps && last_launch.stream == stream.get() && last_launch.overlaps;
+  const bool overlaps = config.overlaps && kernel.module()->may_overlap(device);
+  shape.overlaps = overlaps && last_launch.stream == stream.get() && last_launch.overlaps;
   int code = runtime::code_of([&] { kernel.allow_shared(device, config.shared_bytes); });
   if (code == 0) code = submission.api().launch(function, shape, stream->handle(), values);
   if (code != 0) [[unlikely]]
     fail(submission, code, kernel, shape);
-  last_launch = {stream.get(), config.overlaps};
+  last_launch = {stream.get(), overlaps};
   if (submission.capturing()) [[unlikely]]
     submission.keep(KeptLaunch(function, shape, values, sizes));
   submission.done(code, uses);

@@ -127,6 +127,9 @@ driver::FunctionHandle Module::load(Device device, int kernel) {
     loaded = load_code(device, kernel);
     if (loaded.whole) loaded_[device.index] = loaded;
     loaded_[device.index].origin = loaded.origin;
+    constexpr int kFirstToOverlap = 90;
+    const int target = read_target(loaded.image->code);
+    if (target != 0 && target < kFirstToOverlap) of_earlier_chip_[device.index].store(true, std::memory_order_relaxed);
   }
   const std::string lowered = loaded.image->lowered(request_.expressions[kernel]);
   const driver::FunctionHandle function = api.get_function(loaded.library, lowered.c_str());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -55,6 +56,9 @@ class Module {
   std::string target(int sm_major, int sm_minor) const;
 
   driver::FunctionHandle load(Device device, int kernel);
+  /// Whether what was loaded waits for the kernel before it where it should (pdl.cuh): PTX of chips before 9.0, which
+  /// runs on any later one, does not.
+  bool may_overlap(Device device) const { return !of_earlier_chip_[device.index].load(std::memory_order_relaxed); }
   /// Of the code last loaded.
   Origin origin(Device device) const;
   /// The image that holds the whole module on a device; null when there is none.
@@ -84,6 +88,7 @@ class Module {
   std::unique_ptr<Kernel[]> kernels_;
   mutable std::mutex mutex_;
   std::array<Loaded, kMaxDevices> loaded_;
+  std::array<std::atomic<bool>, kMaxDevices> of_earlier_chip_ = {};
 };
 
 class Bundle;

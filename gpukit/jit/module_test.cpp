@@ -121,12 +121,12 @@ class ModuleTest : public ::testing::Test {
     fs::remove_all(root_);
   }
   /// A bundle with this module's code for each arch; the code names its arch.
-  void bundle_for(const std::vector<std::string>& archs) {
+  void bundle_for(const std::vector<std::string>& archs, const std::string& more = "") {
     std::vector<BundleEntry> entries;
     for (const std::string& arch : archs) {
       Image image;
       image.names = {{"fill", "lowered_fill"}};
-      image.code = "fake " + arch;
+      image.code = "fake " + arch + more;
       const Key key = key_of(set_->request(arch), {12, 9});
       entries.push_back({key, arch, encode(key, image)});
     }
@@ -190,6 +190,20 @@ TEST_F(ModuleTest, OverlapsWithItsLikeWhereTheDriverCan) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(overlapping(true), 0);
   runtime::synchronize(kCpu);
   EXPECT_EQ(values()[3], 2.0f);
+}
+
+TEST_F(ModuleTest, CodeOfEarlierChipsDoesNotOverlap) {
+  for (const auto& [target, overlapping] : {std::pair{"sm_80", 0}, std::pair{"sm_90", 1}}) {
+    set_ = std::make_unique<Module>("gpukit/ops/common/types.cuh", std::nullopt, std::vector<std::string>{"fill"},
+                                    std::vector<std::string>{});
+    bundle_for({"compute_80"}, std::string("\n.version 8.8\n.target ") + target + "\n");
+    memory::Use out = buffer(4);
+    calls.overlapping = 0;
+    for (int i = 0; i < 2; ++i) launch(kernel(), kCpu, {.overlaps = true}, out, 1.0f, 4LL);
+    runtime::synchronize(kCpu);
+    EXPECT_EQ(calls.overlapping, overlapping) << target;
+    EXPECT_EQ(values()[3], 2.0f);
+  }
 }
 
 TEST_F(ModuleTest, BundleLookupTakesTheNearestChip) {
