@@ -41,7 +41,7 @@ def test_no_name_is_left_with_a_placeholder():
 
 
 def test_kernels_that_start_early_read_nothing_as_constant():
-    """__restrict__ makes loads .nc, which nothing orders after the kernel that writes there meanwhile."""
+    """__restrict__ and __ldg make loads .nc, which nothing orders after the kernel that writes there meanwhile."""
     found = 0
     for source in sorted({m["source"] for m in MODULES}):
         for kernel in (ROOT / source).read_text().split("__global__")[1:]:
@@ -50,6 +50,9 @@ def test_kernels_that_start_early_read_nothing_as_constant():
                 found += 1
                 assert "__restrict__" not in body, f"{source}: {body.split('(')[1].split()[-1]}"
     assert found > 20
+    in_turn = {"dequant_gemm_sm80.cuh", "grouped_gemm_sm90.cuh"}  # its kernels with a list of tiles
+    users = {path.name for path in (ROOT / "gpukit").rglob("*.cuh") if "__ldg(" in path.read_text()}
+    assert users <= in_turn
 
 
 def smallest():

@@ -1,7 +1,7 @@
 // A kernel that starts while the one before it on the stream still runs (LaunchConfig::overlaps; sm_90 and later).
 //
 // All its threads call wait_for_previous() before they read or write memory: until then they may only ask the L2 for
-// what they will read. None of it is read as constant: a pointer is not __restrict__. Its blocks start where those of
+// what they will read. None of it is read as constant, by __restrict__ or __ldg. Its blocks start where those of
 // the kernel before have left room. So a block should take a whole multiprocessor, or its even share of one: of smaller
 // ones, more would start on the first that has room.
 #pragma once

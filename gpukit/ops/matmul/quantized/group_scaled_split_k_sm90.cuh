@@ -35,15 +35,15 @@ struct SplitKScales {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const uint32_t* const from = static_cast<const uint32_t*>(scale);
     if constexpr (!is_packed_code<W>) {
-      if (row < s.n && k < s.k) words[0] = __ldg(from + row / 128 * s.b.scale.row + k / 128);
+      if (row < s.n && k < s.k) words[0] = from[row / 128 * s.b.scale.row + k / 128];
     } else {
 #pragma unroll
       for (int j = 0; j < kWords; ++j) {
         const int i = j * 4 + lane % 4, group = k / kGroup + i % kOfRow * kEach;
         const int64_t at = (row + lane / 4 + i / kOfRow * 8) * s.b.scale.row + group;
         const bool inside = row + lane / 4 + i / kOfRow * 8 < s.n && group * kGroup < s.k;
-        words[j] = inside ? __ldg(from + at / kEach) : 0;
-        if constexpr (kZero) zeros[j] = inside ? __ldg(zero + at) : 0;
+        words[j] = inside ? from[at / kEach] : 0;
+        if constexpr (kZero) zeros[j] = inside ? zero[at] : 0;
       }
     }
   }

@@ -47,10 +47,10 @@ struct GroupScales {
       const int group = k / kWordK + word;
       const bool inside = group * kWordK < s.k;
       if constexpr (kFloat8Scales) {
-        words[j] = inside ? __ldg(static_cast<const uint32_t*>(scale) + mine * (s.b.scale.row / 4) + group) : 0u;
+        words[j] = inside ? static_cast<const uint32_t*>(scale)[mine * (s.b.scale.row / 4) + group] : 0u;
       } else {
-        words[j] = inside ? __ldg(static_cast<const uint32_t*>(scale) + mine * s.b.scale.row + group) : 0u;
-        if constexpr (kZero) more[j] = static_cast<uint32_t>(inside ? __ldg(zero + mine * s.b.scale.row + group) : 0);
+        words[j] = inside ? static_cast<const uint32_t*>(scale)[mine * s.b.scale.row + group] : 0u;
+        if constexpr (kZero) more[j] = static_cast<uint32_t>(inside ? zero[mine * s.b.scale.row + group] : 0);
       }
     }
   }
