@@ -5,9 +5,9 @@
 
 namespace gpukit {
 
-/// tanh within 2 ulp: an odd polynomial up to 0.9, else 1 - 2 / (exp(2|x|) + 1). Both sides are computed: no
-/// divergence.
-GPUKIT_DEVICE float tanh_of(float x) {
+/// tanh up to 0.9 as an odd polynomial.
+inline constexpr float kTanhNear = 0.9f;
+GPUKIT_DEVICE float tanh_near(float x) {
   const float s = x * x;
   float p = 0x1.55d338p-10f;
   p = fmaf(p, s, -0x1.c1949ep-8f);
@@ -15,9 +15,12 @@ GPUKIT_DEVICE float tanh_of(float x) {
   p = fmaf(p, s, -0x1.b81622p-5f);
   p = fmaf(p, s, 0x1.11017ap-3f);
   p = fmaf(p, s, -0x1.555504p-2f);
-  const float near = fmaf(p * s, x, x);
+  return fmaf(p * s, x, x);
+}
+/// tanh within 2 ulp: the polynomial, else 1 - 2 / (exp(2|x|) + 1). Both sides are computed: no divergence.
+GPUKIT_DEVICE float tanh_of(float x) {
   const float far = fmaf(reciprocal_approx(expf(2.0f * fabsf(x)) + 1.0f), -2.0f, 1.0f);
-  return copysignf(fabsf(x) < 0.9f ? near : far, x);  // -0 too
+  return copysignf(fabsf(x) < kTanhNear ? tanh_near(x) : far, x);  // -0 too
 }
 
 /// The quotient loses digits near 0, where x - x^3 / 3 + 2 x^5 / 15 is exact enough.

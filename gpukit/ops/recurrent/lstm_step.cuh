@@ -13,14 +13,7 @@ GPUKIT_DEVICE double step_sum(double sum, double a, double b) { return __fma_rn(
 GPUKIT_DEVICE float lstm_gate(float x, bool cell) {
   const float e = exp2_normal(fabsf(x) * (cell ? -2.0f * kLog2E : -kLog2E));
   const float r = reciprocal_normal(1.0f + e);
-  const float s = x * x;
-  float p = 0x1.55d338p-10f;
-  p = fmaf(p, s, -0x1.c1949ep-8f);
-  p = fmaf(p, s, 0x1.567e42p-6f);
-  p = fmaf(p, s, -0x1.b81622p-5f);
-  p = fmaf(p, s, 0x1.11017ap-3f);
-  p = fmaf(p, s, -0x1.555504p-2f);
-  const float bent = fabsf(x) < 0.9f ? fmaf(p * s, x, x) : copysignf((1.0f - e) * r, x);
+  const float bent = fabsf(x) < kTanhNear ? tanh_near(x) : copysignf((1.0f - e) * r, x);
   return cell ? bent : x >= 0.0f ? r : e * r;
 }
 GPUKIT_DEVICE double lstm_gate(double x, bool cell) { return cell ? tanh(x) : 1.0 / (1.0 + exp(-x)); }
