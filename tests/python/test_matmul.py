@@ -323,6 +323,9 @@ def test_explain(device):
         assert text.endswith(f": packed blocks, one {one_by_one}")
     else:
         assert one_by_one in gp.explain_matmul(a, b, kernel="simt")
+        small = gp.zeros((64, 64), dtype="int8")
+        assert gp.explain_matmul(small, small).endswith("; exact modulo 256")
+        assert gp.explain_matmul(small, small, out_dtype="int32").endswith("; exact")
     with pytest.raises(ValueError, match="inner dimensions"):
         gp.explain_matmul(a, a)
 

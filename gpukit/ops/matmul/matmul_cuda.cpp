@@ -146,7 +146,7 @@ std::string explain_matmul(const Array& a, const Array& b, DType out, const Matm
     return "CUDA cores, tiles of 64x64, " + std::to_string(simt->config.grid_x) + " blocks" + kFused;
   const auto* wgmma = std::get_if<Gemm90Plan>(&plan);
   const std::string text = wgmma != nullptr ? wgmma->str() : std::get<Gemm80Plan>(plan).str(a.dtype());
-  if (a.dtype() == DType::int8) return text + "; exact";
+  if (a.dtype() == DType::int8) return text + (out == DType::int8 ? "; exact modulo 256" : "; exact");
   return text + "; one accumulator, k ascending in steps of " + (a.dtype() == DType::float32 ? "8" : "16");
 }
 
