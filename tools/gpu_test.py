@@ -75,16 +75,19 @@ def start(target: str, variables: Mapping[str, str], seconds: float) -> int:
             process.wait()
 
 
-def newest_result() -> Path | None:
-    files = [path for path in (ROOT / "bench/results").glob("*.json") if not path.stem.endswith("-host")]
-    return max(files, default=None)
+def result_since(begin_s: float, folder: Path = ROOT / "bench/results") -> Path | None:
+    """The newest file of a GPU's figures that was written since then, by the clock of the files."""
+    files = [path for path in folder.glob("*.json") if not path.stem.endswith("-host")]
+    return max((path for path in files if path.stat().st_mtime >= begin_s), default=None)
 
 
 def main() -> int:
-    begin = time.monotonic()
+    begin, begin_s = time.monotonic(), time.time()
     failed = run_steps(start, str(time.time_ns() % 2**32))
-    result = newest_result()
-    if result is not None and subprocess.run([sys.executable, ROOT / "tools/check_limits.py", result]).returncode:
+    result = result_since(begin_s)
+    if result is None:
+        failed.append("limits: nothing was measured")
+    elif subprocess.run([sys.executable, ROOT / "tools/check_limits.py", result]).returncode:
         failed.append("limits: see above")
     for line in failed:
         print(f"-- failed: {line}")

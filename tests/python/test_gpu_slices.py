@@ -1,8 +1,9 @@
-"""What runs on a GPU that is lent for minutes ends in time, by clocks that only move when work says so."""
+"""Tests and measurements on a GPU end within their time, by clocks that only move when work says so."""
 
 import contextlib
 import importlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -275,3 +276,12 @@ def test_tests_that_were_not_done_are_named(tmp_path):
     done = subprocess.run([*command, *sorted(tmp_path.glob("*.py"))], capture_output=True, text=True, timeout=50)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "not done, no time: test_slow.py" in done.stdout and "1 passed, 1 failed, 0 skipped" in done.stdout
+
+
+def test_figures_of_before_are_not_those_of_this_run(tmp_path):
+    for name, written in (("2026-01-01-a-host", 30), ("2026-01-02-gpu", 10), ("2026-01-01-gpu", 20)):
+        path = tmp_path / f"{name}.json"
+        path.write_text("{}")
+        os.utime(path, (written, written))
+    assert gpu_test.result_since(20, tmp_path) == tmp_path / "2026-01-01-gpu.json"
+    assert gpu_test.result_since(25, tmp_path) is None
